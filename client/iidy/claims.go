@@ -20,9 +20,9 @@ func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim
 		Until   string      `json:"lease_until"`
 		Entries []api.Entry `json:"listentries"`
 	}
-	action, text := api.PostBatchParamsActionClaim, lease.String()
-	params := api.PostBatchParams{Action: &action, Count: &count, Lease: &text}
-	a, err := call.Answer[taken](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+	action, text := api.ChangeItemsParamsActionClaim, lease.String()
+	params := api.ChangeItemsParams{Action: &action, Count: &count, Lease: &text}
+	a, err := call.Answer[taken](l.api.ChangeItemsWithTextBody(ctx, l.name, &params, ""))
 	if err != nil || a.Claim == "" {
 		return Claim{}, err
 	}
@@ -37,25 +37,25 @@ func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim
 // the number of items.
 func (l *List) Extend(ctx context.Context, claim string, lease time.Duration) (int64, error) {
 	text := lease.String()
-	changed, err := l.claimed(ctx, claim, api.PostBatchParams{Lease: &text}, api.PostBatchParamsActionExtend)
+	changed, err := l.claimed(ctx, claim, api.ChangeItemsParams{Lease: &text}, api.ChangeItemsParamsActionExtend)
 	return call.Value(changed.Extended), err
 }
 
 // Release makes free what the claim still holds, and returns the number of items.
 func (l *List) Release(ctx context.Context, claim string) (int64, error) {
-	changed, err := l.claimed(ctx, claim, api.PostBatchParams{}, api.PostBatchParamsActionRelease)
+	changed, err := l.claimed(ctx, claim, api.ChangeItemsParams{}, api.ChangeItemsParamsActionRelease)
 	return call.Value(changed.Released), err
 }
 
 func (l *List) claimed(
-	ctx context.Context, claim string, params api.PostBatchParams, action api.PostBatchParamsAction,
+	ctx context.Context, claim string, params api.ChangeItemsParams, action api.ChangeItemsParamsAction,
 ) (api.Changed, error) {
 	id, err := parse(claim)
 	if err != nil {
 		return api.Changed{}, err
 	}
 	params.Action, params.Claim = &action, id
-	return call.Answer[api.Changed](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+	return call.Answer[api.Changed](l.api.ChangeItemsWithTextBody(ctx, l.name, &params, ""))
 }
 
 // IncrementClaimed is Increment for those of the items that the claim still
@@ -66,7 +66,7 @@ func (l *List) IncrementClaimed(ctx context.Context, claim string, items ...stri
 	if err != nil {
 		return 0, err
 	}
-	return incremented(l.api.IncrementBatch(ctx, l.name, &api.IncrementBatchParams{Claim: id}, api.Items{Items: items}))
+	return incremented(l.api.IncrementItems(ctx, l.name, &api.IncrementItemsParams{Claim: id}, api.Items{Items: items}))
 }
 
 // DeleteClaimed is Delete for those of the items that the claim still holds.
@@ -75,7 +75,7 @@ func (l *List) DeleteClaimed(ctx context.Context, claim string, items ...string)
 	if err != nil {
 		return 0, err
 	}
-	return deleted(l.api.DeleteBatch(ctx, l.name, &api.DeleteBatchParams{Claim: id}, api.Items{Items: items}))
+	return deleted(l.api.DeleteItems(ctx, l.name, &api.DeleteItemsParams{Claim: id}, api.Items{Items: items}))
 }
 
 func parse(claim string) (*uuid.UUID, error) {

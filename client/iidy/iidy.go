@@ -61,7 +61,7 @@ func (l *List) Add(ctx context.Context, items ...string) (int64, error) {
 	if len(items) == 1 {
 		return added(l.api.AddItem(ctx, l.name, call.Segment(items[0]), &api.AddItemParams{}))
 	}
-	return added(l.api.PostBatch(ctx, l.name, &api.PostBatchParams{}, api.Items{Items: items}))
+	return added(l.api.ChangeItems(ctx, l.name, &api.ChangeItemsParams{}, api.Items{Items: items}))
 }
 
 // Increment counts a failed attempt for each of the items, all or none, and
@@ -70,7 +70,7 @@ func (l *List) Increment(ctx context.Context, items ...string) (int64, error) {
 	if len(items) == 1 {
 		return incremented(l.api.IncrementItem(ctx, l.name, call.Segment(items[0]), &api.IncrementItemParams{}))
 	}
-	return incremented(l.api.IncrementBatch(ctx, l.name, &api.IncrementBatchParams{}, api.Items{Items: items}))
+	return incremented(l.api.IncrementItems(ctx, l.name, &api.IncrementItemsParams{}, api.Items{Items: items}))
 }
 
 // Delete deletes items, all or none, and returns how many were in the list.
@@ -78,14 +78,14 @@ func (l *List) Delete(ctx context.Context, items ...string) (int64, error) {
 	if len(items) == 1 {
 		return deleted(l.api.DeleteItem(ctx, l.name, call.Segment(items[0]), &api.DeleteItemParams{}))
 	}
-	return deleted(l.api.DeleteBatch(ctx, l.name, &api.DeleteBatchParams{}, api.Items{Items: items}))
+	return deleted(l.api.DeleteItems(ctx, l.name, &api.DeleteItemsParams{}, api.Items{Items: items}))
 }
 
 // DeleteAttempted deletes the items that failed attempts times or more, and
 // returns their number.
 func (l *List) DeleteAttempted(ctx context.Context, attempts int64) (int64, error) {
-	params := api.DeleteBatchParams{MinAttempts: &attempts}
-	return deleted(l.api.DeleteBatchWithTextBody(ctx, l.name, &params, ""))
+	params := api.DeleteItemsParams{MinAttempts: &attempts}
+	return deleted(l.api.DeleteItemsWithTextBody(ctx, l.name, &params, ""))
 }
 
 // Attempts returns how often an item failed. It returns ErrItemNotFound when it
@@ -98,11 +98,11 @@ func (l *List) Attempts(ctx context.Context, item string) (int64, error) {
 // Page reads up to count entries, at most 10,000, that stand after the place
 // after, which need not be an item; "" stands before all.
 func (l *List) Page(ctx context.Context, after string, count int) ([]Entry, error) {
-	params := api.GetPageParams{Count: count}
+	params := api.ListItemsParams{Count: count}
 	if after != "" {
 		params.AfterId = &after
 	}
-	page, err := call.Answer[api.Entries](l.api.GetPage(ctx, l.name, &params))
+	page, err := call.Answer[api.Entries](l.api.ListItems(ctx, l.name, &params))
 	return entries(page.Listentries), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
@@ -53,6 +55,9 @@ func TestNoReplicaIsReadyBeforeItHasTheIssuersKeys(t *testing.T) {
 			api := fmt.Sprintf("http://%v", r.Addr("api"))
 			if a := apptest.Get(t, api+"/docs"); a.Status != http.StatusOK {
 				t.Errorf("/docs: %s, want 200", a)
+			}
+			if a, want := apptest.Get(t, api+"/openapi.yaml"), "version: "+strconv.Quote(lifecycle.Version()); a.Body != want {
+				t.Errorf("/openapi.yaml: %q, want %q", a.Body, want)
 			}
 			if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
 				t.Errorf("without a token: %s, want 401", a)
@@ -121,7 +126,7 @@ func answersOn(t *testing.T, listeners ...string) func(c *chassis.Chassis) {
 	t.Helper()
 	return func(c *chassis.Chassis) {
 		for _, name := range listeners {
-			docs := httpserver.Docs{Title: "probe", OpenAPI: []byte("openapi: 3.0.3")}
+			docs := httpserver.Docs{Title: "probe", OpenAPI: []byte("version: 0.0.0")}
 			server, err := c.AddListener(name, "127.0.0.1:0", docs)
 			if err != nil {
 				t.Error(err)

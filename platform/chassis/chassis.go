@@ -154,6 +154,7 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	if err := c.identify(); err != nil {
 		return nil, err
 	}
+	docs.Version = lifecycle.Version()
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay,

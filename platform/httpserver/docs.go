@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed" // the page
 	"encoding/base64"
@@ -32,6 +33,12 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; con
 
 // serveDocs serves the contract and a page to try it, which needs no other server.
 func (s *Server) serveDocs(docs Docs) error {
+	if docs.Version != "" {
+		// Quoted, because YAML reads a bare commit such as 12345678 or 1234567e8 as a number.
+		version := []byte("version: " + strconv.Quote(docs.Version))
+		docs.OpenAPI = bytes.Replace(docs.OpenAPI, []byte("version: 0.0.0"), version, 1)
+	}
+
 	contract, err := yamlToJSON(docs.OpenAPI)
 	if err != nil {
 		return fmt.Errorf("httpserver: the OpenAPI contract: %w", err)

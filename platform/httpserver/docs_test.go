@@ -15,8 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const contract = `openapi: 3.0.3
-info: {title: Things, version: "1"}
+const contract = `openapi: 3.1.0
+info:
+  title: Things
+  version: 0.0.0
 paths:
   /a:
     get:
@@ -58,6 +60,21 @@ func TestDocs(t *testing.T) {
 	for _, source := range []string{"", "- a", "a", "a: [", "a: .inf"} {
 		if out, err := yamlToJSON([]byte(source)); err == nil {
 			t.Errorf("%q became %s", source, out)
+		}
+	}
+}
+
+// The version of the program is a string in both forms, even one that looks like a number.
+func TestDocsHaveTheVersion(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{Docs: Docs{OpenAPI: []byte(contract), Version: "1234567e8"}})
+
+	for path, want := range map[string]string{
+		"/openapi.yaml": "\n  version: \"1234567e8\"\n",
+		"/openapi.json": `"version":"1234567e8"`,
+	} {
+		if got := f.do(t, "GET", path, "").Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%s does not have %q: %s", path, want, got)
 		}
 	}
 }

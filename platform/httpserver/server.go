@@ -53,6 +53,8 @@ type Docs struct {
 	Title string
 	// OpenAPI is the contract as OpenAPI 3 in YAML. Empty means no such routes.
 	OpenAPI []byte
+	// Version is served as info.version where the contract has "version: 0.0.0". Empty leaves that as it is.
+	Version string
 }
 
 // Deps are what a Server needs from its caller.

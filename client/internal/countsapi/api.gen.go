@@ -53,7 +53,7 @@ type Count struct {
 
 	// LastUpdatedAt The database's time of the last change, UTC with microseconds.
 	//
-	// Example: 2026-11-21T08:00:00.123456Z
+	// Examples: 2026-11-21T08:00:00.123456Z
 	LastUpdatedAt time.Time `json:"lastUpdatedAt"`
 }
 

@@ -57,24 +57,24 @@ func (e ItemAction) Valid() bool {
 	}
 }
 
-// Defines values for PostBatchParamsAction.
+// Defines values for ChangeItemsParamsAction.
 const (
-	PostBatchParamsActionClaim     PostBatchParamsAction = "claim"
-	PostBatchParamsActionExtend    PostBatchParamsAction = "extend"
-	PostBatchParamsActionIncrement PostBatchParamsAction = "increment"
-	PostBatchParamsActionRelease   PostBatchParamsAction = "release"
+	ChangeItemsParamsActionClaim     ChangeItemsParamsAction = "claim"
+	ChangeItemsParamsActionExtend    ChangeItemsParamsAction = "extend"
+	ChangeItemsParamsActionIncrement ChangeItemsParamsAction = "increment"
+	ChangeItemsParamsActionRelease   ChangeItemsParamsAction = "release"
 )
 
-// Valid indicates whether the value is a known member of the PostBatchParamsAction enum.
-func (e PostBatchParamsAction) Valid() bool {
+// Valid indicates whether the value is a known member of the ChangeItemsParamsAction enum.
+func (e ChangeItemsParamsAction) Valid() bool {
 	switch e {
-	case PostBatchParamsActionClaim:
+	case ChangeItemsParamsActionClaim:
 		return true
-	case PostBatchParamsActionExtend:
+	case ChangeItemsParamsActionExtend:
 		return true
-	case PostBatchParamsActionIncrement:
+	case ChangeItemsParamsActionIncrement:
 		return true
-	case PostBatchParamsActionRelease:
+	case ChangeItemsParamsActionRelease:
 		return true
 	default:
 		return false
@@ -229,11 +229,11 @@ type Unknown = Problem
 // UnsupportedMediaType defines model for UnsupportedMediaType.
 type UnsupportedMediaType = Problem
 
-// DeleteBatchTextBody defines parameters for DeleteBatch.
-type DeleteBatchTextBody = string
+// DeleteItemsTextBody defines parameters for DeleteItems.
+type DeleteItemsTextBody = string
 
-// DeleteBatchParams defines parameters for DeleteBatch.
-type DeleteBatchParams struct {
+// DeleteItemsParams defines parameters for DeleteItems.
+type DeleteItemsParams struct {
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
@@ -242,20 +242,20 @@ type DeleteBatchParams struct {
 	MinAttempts *MinAttempts `form:"min_attempts,omitempty" json:"min_attempts,omitempty"`
 }
 
-// GetPageParams defines parameters for GetPage.
-type GetPageParams struct {
+// ListItemsParams defines parameters for ListItems.
+type ListItemsParams struct {
 	Count Count `form:"count" json:"count"`
 
 	// AfterId The page begins after this position, which need not be an item.
 	AfterId *AfterID `form:"after_id,omitempty" json:"after_id,omitempty"`
 }
 
-// PostBatchTextBody defines parameters for PostBatch.
-type PostBatchTextBody = string
+// ChangeItemsTextBody defines parameters for ChangeItems.
+type ChangeItemsTextBody = string
 
-// PostBatchParams defines parameters for PostBatch.
-type PostBatchParams struct {
-	Action *PostBatchParamsAction `form:"action,omitempty" json:"action,omitempty"`
+// ChangeItemsParams defines parameters for ChangeItems.
+type ChangeItemsParams struct {
+	Action *ChangeItemsParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
@@ -268,14 +268,14 @@ type PostBatchParams struct {
 	Lease *Lease `form:"lease,omitempty" json:"lease,omitempty"`
 }
 
-// PostBatchParamsAction defines parameters for PostBatch.
-type PostBatchParamsAction string
+// ChangeItemsParamsAction defines parameters for ChangeItems.
+type ChangeItemsParamsAction string
 
-// IncrementBatchTextBody defines parameters for IncrementBatch.
-type IncrementBatchTextBody = string
+// IncrementItemsTextBody defines parameters for IncrementItems.
+type IncrementItemsTextBody = string
 
-// IncrementBatchParams defines parameters for IncrementBatch.
-type IncrementBatchParams struct {
+// IncrementItemsParams defines parameters for IncrementItems.
+type IncrementItemsParams struct {
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
@@ -307,23 +307,23 @@ type AddItemParams struct {
 // AddItemParamsAction defines parameters for AddItem.
 type AddItemParamsAction string
 
-// DeleteBatchJSONRequestBody defines body for DeleteBatch for application/json ContentType.
-type DeleteBatchJSONRequestBody = Items
+// DeleteItemsJSONRequestBody defines body for DeleteItems for application/json ContentType.
+type DeleteItemsJSONRequestBody = Items
 
-// DeleteBatchTextRequestBody defines body for DeleteBatch for text/plain ContentType.
-type DeleteBatchTextRequestBody = DeleteBatchTextBody
+// DeleteItemsTextRequestBody defines body for DeleteItems for text/plain ContentType.
+type DeleteItemsTextRequestBody = DeleteItemsTextBody
 
-// PostBatchJSONRequestBody defines body for PostBatch for application/json ContentType.
-type PostBatchJSONRequestBody = Items
+// ChangeItemsJSONRequestBody defines body for ChangeItems for application/json ContentType.
+type ChangeItemsJSONRequestBody = Items
 
-// PostBatchTextRequestBody defines body for PostBatch for text/plain ContentType.
-type PostBatchTextRequestBody = PostBatchTextBody
+// ChangeItemsTextRequestBody defines body for ChangeItems for text/plain ContentType.
+type ChangeItemsTextRequestBody = ChangeItemsTextBody
 
-// IncrementBatchJSONRequestBody defines body for IncrementBatch for application/json ContentType.
-type IncrementBatchJSONRequestBody = Items
+// IncrementItemsJSONRequestBody defines body for IncrementItems for application/json ContentType.
+type IncrementItemsJSONRequestBody = Items
 
-// IncrementBatchTextRequestBody defines body for IncrementBatch for text/plain ContentType.
-type IncrementBatchTextRequestBody = IncrementBatchTextBody
+// IncrementItemsTextRequestBody defines body for IncrementItems for text/plain ContentType.
+type IncrementItemsTextRequestBody = IncrementItemsTextBody
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -399,45 +399,45 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// DeleteBatchWithBody Delete items
+	// DeleteItemsWithBody Delete items
 	//
 	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
 	// that many attempts.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-	DeleteBatchWithBody(ctx context.Context, list List, params *DeleteBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+	DeleteItemsWithBody(ctx context.Context, list List, params *DeleteItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteBatch Delete items
+	// DeleteItems Delete items
 	//
 	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
 	// that many attempts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-	DeleteBatch(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+	DeleteItems(ctx context.Context, list List, params *DeleteItemsParams, body DeleteItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteBatchWithTextBody Delete items
+	// DeleteItemsWithTextBody Delete items
 	//
 	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
 	// that many attempts.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
-	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-	DeleteBatchWithTextBody(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+	DeleteItemsWithTextBody(ctx context.Context, list List, params *DeleteItemsParams, body DeleteItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPage List items
+	// ListItems List items
 	//
 	// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
 	// Link.
 	//
-	// Corresponds with GET /iidy/v1/batch/lists/{list} (the `GetPage` operationId).
-	GetPage(ctx context.Context, list List, params *GetPageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /iidy/v1/batch/lists/{list} (the `ListItems` operationId).
+	ListItems(ctx context.Context, list List, params *ListItemsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatchWithBody Add, increment or claim items
+	// ChangeItemsWithBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
 	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -449,10 +449,10 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-	PostBatchWithBody(ctx context.Context, list List, params *PostBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+	ChangeItemsWithBody(ctx context.Context, list List, params *ChangeItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatch Add, increment or claim items
+	// ChangeItems Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
 	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -464,10 +464,10 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-	PostBatch(ctx context.Context, list List, params *PostBatchParams, body PostBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+	ChangeItems(ctx context.Context, list List, params *ChangeItemsParams, body ChangeItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatchWithTextBody Add, increment or claim items
+	// ChangeItemsWithTextBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
 	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -479,35 +479,35 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `text/plain` content type.
 	//
-	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-	PostBatchWithTextBody(ctx context.Context, list List, params *PostBatchParams, body PostBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+	ChangeItemsWithTextBody(ctx context.Context, list List, params *ChangeItemsParams, body ChangeItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatchWithBody Increment items
+	// IncrementItemsWithBody Increment items
 	//
 	// The same as action=increment.
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-	IncrementBatchWithBody(ctx context.Context, list List, params *IncrementBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+	IncrementItemsWithBody(ctx context.Context, list List, params *IncrementItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatch Increment items
+	// IncrementItems Increment items
 	//
 	// The same as action=increment.
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-	IncrementBatch(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+	IncrementItems(ctx context.Context, list List, params *IncrementItemsParams, body IncrementItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatchWithTextBody Increment items
+	// IncrementItemsWithTextBody Increment items
 	//
 	// The same as action=increment.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
-	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-	IncrementBatchWithTextBody(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+	IncrementItemsWithTextBody(ctx context.Context, list List, params *IncrementItemsParams, body IncrementItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// IncrementItem Increment an item
 	//
@@ -524,10 +524,10 @@ type ClientInterface interface {
 	// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
 	CountItems(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// HeadList Check that a list has items
+	// CheckList Check that a list has items
 	//
-	// Corresponds with HEAD /iidy/v1/lists/{list} (the `HeadList` operationId).
-	HeadList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with HEAD /iidy/v1/lists/{list} (the `CheckList` operationId).
+	CheckList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteItem Delete an item
 	//
@@ -550,16 +550,16 @@ type ClientInterface interface {
 	AddItem(ctx context.Context, list List, item Item, params *AddItemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// DeleteBatchWithBody Delete items
+// DeleteItemsWithBody Delete items
 //
 // Deletes the items of the body or, with min_attempts and without a body, the items with at least
 // that many attempts.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-func (c *Client) DeleteBatchWithBody(ctx context.Context, list List, params *DeleteBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteBatchRequestWithBody(c.Server, list, params, contentType, body)
+// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+func (c *Client) DeleteItemsWithBody(ctx context.Context, list List, params *DeleteItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteItemsRequestWithBody(c.Server, list, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -570,16 +570,16 @@ func (c *Client) DeleteBatchWithBody(ctx context.Context, list List, params *Del
 	return c.Client.Do(req)
 }
 
-// DeleteBatch Delete items
+// DeleteItems Delete items
 //
 // Deletes the items of the body or, with min_attempts and without a body, the items with at least
 // that many attempts.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-func (c *Client) DeleteBatch(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteBatchRequest(c.Server, list, params, body)
+// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+func (c *Client) DeleteItems(ctx context.Context, list List, params *DeleteItemsParams, body DeleteItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteItemsRequest(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -590,16 +590,16 @@ func (c *Client) DeleteBatch(ctx context.Context, list List, params *DeleteBatch
 	return c.Client.Do(req)
 }
 
-// DeleteBatchWithTextBody Delete items
+// DeleteItemsWithTextBody Delete items
 //
 // Deletes the items of the body or, with min_attempts and without a body, the items with at least
 // that many attempts.
 //
 // Takes a body of the `text/plain` content type.
 //
-// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
-func (c *Client) DeleteBatchWithTextBody(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteBatchRequestWithTextBody(c.Server, list, params, body)
+// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteItems` operationId).
+func (c *Client) DeleteItemsWithTextBody(ctx context.Context, list List, params *DeleteItemsParams, body DeleteItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteItemsRequestWithTextBody(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -610,14 +610,14 @@ func (c *Client) DeleteBatchWithTextBody(ctx context.Context, list List, params 
 	return c.Client.Do(req)
 }
 
-// GetPage List items
+// ListItems List items
 //
 // Returns items in byte order. For the next page pass the last item as after_id, or follow the header
 // Link.
 //
-// Corresponds with GET /iidy/v1/batch/lists/{list} (the `GetPage` operationId).
-func (c *Client) GetPage(ctx context.Context, list List, params *GetPageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetPageRequest(c.Server, list, params)
+// Corresponds with GET /iidy/v1/batch/lists/{list} (the `ListItems` operationId).
+func (c *Client) ListItems(ctx context.Context, list List, params *ListItemsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListItemsRequest(c.Server, list, params)
 	if err != nil {
 		return nil, err
 	}
@@ -628,7 +628,7 @@ func (c *Client) GetPage(ctx context.Context, list List, params *GetPageParams, 
 	return c.Client.Do(req)
 }
 
-// PostBatchWithBody Add, increment or claim items
+// ChangeItemsWithBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
 // of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -640,9 +640,9 @@ func (c *Client) GetPage(ctx context.Context, list List, params *GetPageParams, 
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-func (c *Client) PostBatchWithBody(ctx context.Context, list List, params *PostBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostBatchRequestWithBody(c.Server, list, params, contentType, body)
+// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+func (c *Client) ChangeItemsWithBody(ctx context.Context, list List, params *ChangeItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeItemsRequestWithBody(c.Server, list, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -653,7 +653,7 @@ func (c *Client) PostBatchWithBody(ctx context.Context, list List, params *PostB
 	return c.Client.Do(req)
 }
 
-// PostBatch Add, increment or claim items
+// ChangeItems Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
 // of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -665,9 +665,9 @@ func (c *Client) PostBatchWithBody(ctx context.Context, list List, params *PostB
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-func (c *Client) PostBatch(ctx context.Context, list List, params *PostBatchParams, body PostBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostBatchRequest(c.Server, list, params, body)
+// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+func (c *Client) ChangeItems(ctx context.Context, list List, params *ChangeItemsParams, body ChangeItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeItemsRequest(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -678,7 +678,7 @@ func (c *Client) PostBatch(ctx context.Context, list List, params *PostBatchPara
 	return c.Client.Do(req)
 }
 
-// PostBatchWithTextBody Add, increment or claim items
+// ChangeItemsWithTextBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
 // of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
@@ -690,9 +690,9 @@ func (c *Client) PostBatch(ctx context.Context, list List, params *PostBatchPara
 //
 // Takes a body of the `text/plain` content type.
 //
-// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
-func (c *Client) PostBatchWithTextBody(ctx context.Context, list List, params *PostBatchParams, body PostBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostBatchRequestWithTextBody(c.Server, list, params, body)
+// Corresponds with POST /iidy/v1/batch/lists/{list} (the `ChangeItems` operationId).
+func (c *Client) ChangeItemsWithTextBody(ctx context.Context, list List, params *ChangeItemsParams, body ChangeItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeItemsRequestWithTextBody(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -703,15 +703,15 @@ func (c *Client) PostBatchWithTextBody(ctx context.Context, list List, params *P
 	return c.Client.Do(req)
 }
 
-// IncrementBatchWithBody Increment items
+// IncrementItemsWithBody Increment items
 //
 // The same as action=increment.
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-func (c *Client) IncrementBatchWithBody(ctx context.Context, list List, params *IncrementBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIncrementBatchRequestWithBody(c.Server, list, params, contentType, body)
+// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+func (c *Client) IncrementItemsWithBody(ctx context.Context, list List, params *IncrementItemsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIncrementItemsRequestWithBody(c.Server, list, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -722,15 +722,15 @@ func (c *Client) IncrementBatchWithBody(ctx context.Context, list List, params *
 	return c.Client.Do(req)
 }
 
-// IncrementBatch Increment items
+// IncrementItems Increment items
 //
 // The same as action=increment.
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-func (c *Client) IncrementBatch(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIncrementBatchRequest(c.Server, list, params, body)
+// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+func (c *Client) IncrementItems(ctx context.Context, list List, params *IncrementItemsParams, body IncrementItemsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIncrementItemsRequest(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -741,15 +741,15 @@ func (c *Client) IncrementBatch(ctx context.Context, list List, params *Incremen
 	return c.Client.Do(req)
 }
 
-// IncrementBatchWithTextBody Increment items
+// IncrementItemsWithTextBody Increment items
 //
 // The same as action=increment.
 //
 // Takes a body of the `text/plain` content type.
 //
-// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
-func (c *Client) IncrementBatchWithTextBody(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIncrementBatchRequestWithTextBody(c.Server, list, params, body)
+// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementItems` operationId).
+func (c *Client) IncrementItemsWithTextBody(ctx context.Context, list List, params *IncrementItemsParams, body IncrementItemsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIncrementItemsRequestWithTextBody(c.Server, list, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -795,11 +795,11 @@ func (c *Client) CountItems(ctx context.Context, list List, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// HeadList Check that a list has items
+// CheckList Check that a list has items
 //
-// Corresponds with HEAD /iidy/v1/lists/{list} (the `HeadList` operationId).
-func (c *Client) HeadList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewHeadListRequest(c.Server, list)
+// Corresponds with HEAD /iidy/v1/lists/{list} (the `CheckList` operationId).
+func (c *Client) CheckList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckListRequest(c.Server, list)
 	if err != nil {
 		return nil, err
 	}
@@ -860,30 +860,30 @@ func (c *Client) AddItem(ctx context.Context, list List, item Item, params *AddI
 	return c.Client.Do(req)
 }
 
-// NewDeleteBatchRequest calls the generic DeleteBatch builder with application/json body
-func NewDeleteBatchRequest(server string, list List, params *DeleteBatchParams, body DeleteBatchJSONRequestBody) (*http.Request, error) {
+// NewDeleteItemsRequest calls the generic DeleteItems builder with application/json body
+func NewDeleteItemsRequest(server string, list List, params *DeleteItemsParams, body DeleteItemsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDeleteBatchRequestWithBody(server, list, params, "application/json", bodyReader)
+	return NewDeleteItemsRequestWithBody(server, list, params, "application/json", bodyReader)
 }
 
-// NewDeleteBatchRequestWithTextBody calls the generic DeleteBatch builder with text/plain body
-func NewDeleteBatchRequestWithTextBody(server string, list List, params *DeleteBatchParams, body DeleteBatchTextRequestBody) (*http.Request, error) {
+// NewDeleteItemsRequestWithTextBody calls the generic DeleteItems builder with text/plain body
+func NewDeleteItemsRequestWithTextBody(server string, list List, params *DeleteItemsParams, body DeleteItemsTextRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	if stringer, ok := interface{}(body).(fmt.Stringer); ok {
 		bodyReader = strings.NewReader(stringer.String())
 	} else {
 		bodyReader = strings.NewReader(fmt.Sprint(body))
 	}
-	return NewDeleteBatchRequestWithBody(server, list, params, "text/plain", bodyReader)
+	return NewDeleteItemsRequestWithBody(server, list, params, "text/plain", bodyReader)
 }
 
-// NewDeleteBatchRequestWithBody constructs an http.Request for the DeleteBatch method, with any body, and a specified content type
-func NewDeleteBatchRequestWithBody(server string, list List, params *DeleteBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+// NewDeleteItemsRequestWithBody constructs an http.Request for the DeleteItems method, with any body, and a specified content type
+func NewDeleteItemsRequestWithBody(server string, list List, params *DeleteItemsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -957,8 +957,8 @@ func NewDeleteBatchRequestWithBody(server string, list List, params *DeleteBatch
 	return req, nil
 }
 
-// NewGetPageRequest constructs an http.Request for the GetPage method
-func NewGetPageRequest(server string, list List, params *GetPageParams) (*http.Request, error) {
+// NewListItemsRequest constructs an http.Request for the ListItems method
+func NewListItemsRequest(server string, list List, params *ListItemsParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1026,30 +1026,30 @@ func NewGetPageRequest(server string, list List, params *GetPageParams) (*http.R
 	return req, nil
 }
 
-// NewPostBatchRequest calls the generic PostBatch builder with application/json body
-func NewPostBatchRequest(server string, list List, params *PostBatchParams, body PostBatchJSONRequestBody) (*http.Request, error) {
+// NewChangeItemsRequest calls the generic ChangeItems builder with application/json body
+func NewChangeItemsRequest(server string, list List, params *ChangeItemsParams, body ChangeItemsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostBatchRequestWithBody(server, list, params, "application/json", bodyReader)
+	return NewChangeItemsRequestWithBody(server, list, params, "application/json", bodyReader)
 }
 
-// NewPostBatchRequestWithTextBody calls the generic PostBatch builder with text/plain body
-func NewPostBatchRequestWithTextBody(server string, list List, params *PostBatchParams, body PostBatchTextRequestBody) (*http.Request, error) {
+// NewChangeItemsRequestWithTextBody calls the generic ChangeItems builder with text/plain body
+func NewChangeItemsRequestWithTextBody(server string, list List, params *ChangeItemsParams, body ChangeItemsTextRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	if stringer, ok := interface{}(body).(fmt.Stringer); ok {
 		bodyReader = strings.NewReader(stringer.String())
 	} else {
 		bodyReader = strings.NewReader(fmt.Sprint(body))
 	}
-	return NewPostBatchRequestWithBody(server, list, params, "text/plain", bodyReader)
+	return NewChangeItemsRequestWithBody(server, list, params, "text/plain", bodyReader)
 }
 
-// NewPostBatchRequestWithBody constructs an http.Request for the PostBatch method, with any body, and a specified content type
-func NewPostBatchRequestWithBody(server string, list List, params *PostBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+// NewChangeItemsRequestWithBody constructs an http.Request for the ChangeItems method, with any body, and a specified content type
+func NewChangeItemsRequestWithBody(server string, list List, params *ChangeItemsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1147,30 +1147,30 @@ func NewPostBatchRequestWithBody(server string, list List, params *PostBatchPara
 	return req, nil
 }
 
-// NewIncrementBatchRequest calls the generic IncrementBatch builder with application/json body
-func NewIncrementBatchRequest(server string, list List, params *IncrementBatchParams, body IncrementBatchJSONRequestBody) (*http.Request, error) {
+// NewIncrementItemsRequest calls the generic IncrementItems builder with application/json body
+func NewIncrementItemsRequest(server string, list List, params *IncrementItemsParams, body IncrementItemsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewIncrementBatchRequestWithBody(server, list, params, "application/json", bodyReader)
+	return NewIncrementItemsRequestWithBody(server, list, params, "application/json", bodyReader)
 }
 
-// NewIncrementBatchRequestWithTextBody calls the generic IncrementBatch builder with text/plain body
-func NewIncrementBatchRequestWithTextBody(server string, list List, params *IncrementBatchParams, body IncrementBatchTextRequestBody) (*http.Request, error) {
+// NewIncrementItemsRequestWithTextBody calls the generic IncrementItems builder with text/plain body
+func NewIncrementItemsRequestWithTextBody(server string, list List, params *IncrementItemsParams, body IncrementItemsTextRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	if stringer, ok := interface{}(body).(fmt.Stringer); ok {
 		bodyReader = strings.NewReader(stringer.String())
 	} else {
 		bodyReader = strings.NewReader(fmt.Sprint(body))
 	}
-	return NewIncrementBatchRequestWithBody(server, list, params, "text/plain", bodyReader)
+	return NewIncrementItemsRequestWithBody(server, list, params, "text/plain", bodyReader)
 }
 
-// NewIncrementBatchRequestWithBody constructs an http.Request for the IncrementBatch method, with any body, and a specified content type
-func NewIncrementBatchRequestWithBody(server string, list List, params *IncrementBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+// NewIncrementItemsRequestWithBody constructs an http.Request for the IncrementItems method, with any body, and a specified content type
+func NewIncrementItemsRequestWithBody(server string, list List, params *IncrementItemsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1334,8 +1334,8 @@ func NewCountItemsRequest(server string, list List) (*http.Request, error) {
 	return req, nil
 }
 
-// NewHeadListRequest constructs an http.Request for the HeadList method
-func NewHeadListRequest(server string, list List) (*http.Request, error) {
+// NewCheckListRequest constructs an http.Request for the CheckList method
+func NewCheckListRequest(server string, list List) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string

@@ -5,6 +5,7 @@ package api
 import _ "embed" // for the contract
 
 //go:generate go tool -modfile=../../../tools/go.mod buf generate
+//go:generate sed -i -E -f openapi.sed openapi.yaml
 
 // OpenAPI holds openapi.yaml.
 //

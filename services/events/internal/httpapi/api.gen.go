@@ -14,27 +14,27 @@ type Count struct {
 
 // CreatedEvent defines model for CreatedEvent.
 type CreatedEvent struct {
-	// Id Example: 1
+	// Id Examples: 1
 	Id    ID     `json:"id"`
 	Value string `json:"value"`
 }
 
 // EnqueuedEvent defines model for EnqueuedEvent.
 type EnqueuedEvent struct {
-	// Id Example: 1
+	// Id Examples: 1
 	Id ID `json:"id"`
 }
 
 // Event defines model for Event.
 type Event struct {
-	// Id Example: 1
+	// Id Examples: 1
 	Id ID `json:"id"`
 
 	// Value null while the event is pending.
 	Value *string `json:"value"`
 }
 
-// ID Example: 1
+// ID Examples: 1
 type ID = int64
 
 // Problem RFC 9457.

@@ -48,24 +48,24 @@ func (e ItemAction) Valid() bool {
 	}
 }
 
-// Defines values for PostBatchParamsAction.
+// Defines values for ChangeItemsParamsAction.
 const (
-	PostBatchParamsActionClaim     PostBatchParamsAction = "claim"
-	PostBatchParamsActionExtend    PostBatchParamsAction = "extend"
-	PostBatchParamsActionIncrement PostBatchParamsAction = "increment"
-	PostBatchParamsActionRelease   PostBatchParamsAction = "release"
+	ChangeItemsParamsActionClaim     ChangeItemsParamsAction = "claim"
+	ChangeItemsParamsActionExtend    ChangeItemsParamsAction = "extend"
+	ChangeItemsParamsActionIncrement ChangeItemsParamsAction = "increment"
+	ChangeItemsParamsActionRelease   ChangeItemsParamsAction = "release"
 )
 
-// Valid indicates whether the value is a known member of the PostBatchParamsAction enum.
-func (e PostBatchParamsAction) Valid() bool {
+// Valid indicates whether the value is a known member of the ChangeItemsParamsAction enum.
+func (e ChangeItemsParamsAction) Valid() bool {
 	switch e {
-	case PostBatchParamsActionClaim:
+	case ChangeItemsParamsActionClaim:
 		return true
-	case PostBatchParamsActionExtend:
+	case ChangeItemsParamsActionExtend:
 		return true
-	case PostBatchParamsActionIncrement:
+	case ChangeItemsParamsActionIncrement:
 		return true
-	case PostBatchParamsActionRelease:
+	case ChangeItemsParamsActionRelease:
 		return true
 	default:
 		return false
@@ -220,11 +220,11 @@ type Unknown = Problem
 // UnsupportedMediaType defines model for UnsupportedMediaType.
 type UnsupportedMediaType = Problem
 
-// DeleteBatchTextBody defines parameters for DeleteBatch.
-type DeleteBatchTextBody = string
+// DeleteItemsTextBody defines parameters for DeleteItems.
+type DeleteItemsTextBody = string
 
-// DeleteBatchParams defines parameters for DeleteBatch.
-type DeleteBatchParams struct {
+// DeleteItemsParams defines parameters for DeleteItems.
+type DeleteItemsParams struct {
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
@@ -233,20 +233,20 @@ type DeleteBatchParams struct {
 	MinAttempts *MinAttempts `form:"min_attempts,omitempty" json:"min_attempts,omitempty"`
 }
 
-// GetPageParams defines parameters for GetPage.
-type GetPageParams struct {
+// ListItemsParams defines parameters for ListItems.
+type ListItemsParams struct {
 	Count Count `form:"count" json:"count"`
 
 	// AfterId The page begins after this position, which need not be an item.
 	AfterId *AfterID `form:"after_id,omitempty" json:"after_id,omitempty"`
 }
 
-// PostBatchTextBody defines parameters for PostBatch.
-type PostBatchTextBody = string
+// ChangeItemsTextBody defines parameters for ChangeItems.
+type ChangeItemsTextBody = string
 
-// PostBatchParams defines parameters for PostBatch.
-type PostBatchParams struct {
-	Action *PostBatchParamsAction `form:"action,omitempty" json:"action,omitempty"`
+// ChangeItemsParams defines parameters for ChangeItems.
+type ChangeItemsParams struct {
+	Action *ChangeItemsParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
@@ -259,14 +259,14 @@ type PostBatchParams struct {
 	Lease *Lease `form:"lease,omitempty" json:"lease,omitempty"`
 }
 
-// PostBatchParamsAction defines parameters for PostBatch.
-type PostBatchParamsAction string
+// ChangeItemsParamsAction defines parameters for ChangeItems.
+type ChangeItemsParamsAction string
 
-// IncrementBatchTextBody defines parameters for IncrementBatch.
-type IncrementBatchTextBody = string
+// IncrementItemsTextBody defines parameters for IncrementItems.
+type IncrementItemsTextBody = string
 
-// IncrementBatchParams defines parameters for IncrementBatch.
-type IncrementBatchParams struct {
+// IncrementItemsParams defines parameters for IncrementItems.
+type IncrementItemsParams struct {
 	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
 	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
@@ -298,20 +298,20 @@ type AddItemParams struct {
 // AddItemParamsAction defines parameters for AddItem.
 type AddItemParamsAction string
 
-// DeleteBatchJSONRequestBody defines body for DeleteBatch for application/json ContentType.
-type DeleteBatchJSONRequestBody = Items
+// DeleteItemsJSONRequestBody defines body for DeleteItems for application/json ContentType.
+type DeleteItemsJSONRequestBody = Items
 
-// DeleteBatchTextRequestBody defines body for DeleteBatch for text/plain ContentType.
-type DeleteBatchTextRequestBody = DeleteBatchTextBody
+// DeleteItemsTextRequestBody defines body for DeleteItems for text/plain ContentType.
+type DeleteItemsTextRequestBody = DeleteItemsTextBody
 
-// PostBatchJSONRequestBody defines body for PostBatch for application/json ContentType.
-type PostBatchJSONRequestBody = Items
+// ChangeItemsJSONRequestBody defines body for ChangeItems for application/json ContentType.
+type ChangeItemsJSONRequestBody = Items
 
-// PostBatchTextRequestBody defines body for PostBatch for text/plain ContentType.
-type PostBatchTextRequestBody = PostBatchTextBody
+// ChangeItemsTextRequestBody defines body for ChangeItems for text/plain ContentType.
+type ChangeItemsTextRequestBody = ChangeItemsTextBody
 
-// IncrementBatchJSONRequestBody defines body for IncrementBatch for application/json ContentType.
-type IncrementBatchJSONRequestBody = Items
+// IncrementItemsJSONRequestBody defines body for IncrementItems for application/json ContentType.
+type IncrementItemsJSONRequestBody = Items
 
-// IncrementBatchTextRequestBody defines body for IncrementBatch for text/plain ContentType.
-type IncrementBatchTextRequestBody = IncrementBatchTextBody
+// IncrementItemsTextRequestBody defines body for IncrementItems for text/plain ContentType.
+type IncrementItemsTextRequestBody = IncrementItemsTextBody

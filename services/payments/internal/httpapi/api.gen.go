@@ -32,7 +32,7 @@ func (e PaymentStatus) Valid() bool {
 
 // Card defines model for Card.
 type Card struct {
-	// Brand Example: visa
+	// Brand Examples: visa
 	Brand    string `json:"brand"`
 	Last4    string `json:"last4"`
 	ExpMonth int    `json:"exp_month"`
@@ -87,13 +87,13 @@ type Payment struct {
 
 	// DeclineCode Only when DECLINED.
 	//
-	// Example: card_declined
+	// Examples: card_declined
 	DeclineCode *string `json:"decline_code,omitempty"`
 	Card        Card    `json:"card"`
 
 	// CreatedAt The database's time, UTC with microseconds.
 	//
-	// Example: 2026-11-21T08:00:00.123456Z
+	// Examples: 2026-11-21T08:00:00.123456Z
 	CreatedAt time.Time `json:"created_at"`
 }
 
