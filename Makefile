@@ -11,6 +11,7 @@ FORMAT    ?= pkgname
 ARGS      ?=
 SERVICE   ?= counts
 MIN_COVER ?= 90
+BASE      ?=
 FUZZTIME  ?= 30s
 VULNDB    ?= https://vuln.go.dev
 # Packages tested at once. Half of a test's time is waiting for servers, so it is more than the cores of a small machine.
@@ -27,7 +28,7 @@ LDFLAGS := -X github.com/rowlock/rowlock/platform/lifecycle.version=$(VERSION)
 tool = $$(GOWORK=off go -C $(or $(2),tools) tool -n $(1))
 
 # Modules of tools that are not in the workspace.
-TOOLS := tools tools/cluster tools/workflows
+TOOLS := tools tools/cluster tools/contracts tools/workflows
 
 # For the test in a cluster, and for people with Docker.
 RELEASE   ?= rowlock
@@ -62,14 +63,16 @@ test-postgres: ## Test the services on another PostgreSQL, whose initdb is in PO
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
 	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)
 
-lint: ## Lint every module, and test the rules of .golangci.yml
+lint: ## Lint every module and the contracts, and test the rules of .golangci.yml (BASE=v0.1.0)
 	@linter="$(call tool,golangci-lint)" || exit; status=0; \
 	for module in $(MODULES) $(TOOLS); do \
 		echo "lint $$module"; \
 		(cd $$module && GOWORK=off "$$linter" run ./...) || status=1; \
 	done; exit $$status
 	$(call tool,actionlint,tools/workflows) -shellcheck= -pyflakes= .github/workflows/*.yml
+	hack/contracts "$(call tool,oasdiff,tools/contracts)" "$(call tool,buf)" $(BASE)
 	cd tools && GOWORK=off go test -count=1 ./...
+	cd tools/contracts && GOWORK=off go test -count=1 ./...
 	cd tools/workflows && GOWORK=off go test -count=1 ./...
 
 fmt: ## Format all Go code
