@@ -170,7 +170,8 @@ func TestProtobuf(t *testing.T) {
 }
 
 // TestBase breaks a contract some commits ago, so that only the right base shows it: for a branch the commit where it
-// left main, and after a release that release, whose own base is the one before. A shallow clone is refused.
+// left main, and after a release that release, whose own base is the one before. A shallow clone fetches the rest, or is
+// refused.
 func TestBase(t *testing.T) {
 	t.Parallel()
 
@@ -195,5 +196,8 @@ func TestBase(t *testing.T) {
 	shallow := r
 	shallow.folder = t.TempDir()
 	shallow.git(t, "clone", "--quiet", "--depth=2", "file://"+r.folder, ".")
+	shallow.git(t, "remote", "set-url", "origin", shallow.folder+"/nowhere")
 	shallow.check(t, "this clone is shallow")
+	shallow.git(t, "remote", "set-url", "origin", "file://"+r.folder)
+	shallow.check(t)
 }

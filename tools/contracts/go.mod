@@ -2,6 +2,8 @@ module github.com/rowlock/rowlock/tools/contracts
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/oasdiff/oasdiff
 
 require github.com/getkin/kin-openapi v0.153.0
