@@ -240,6 +240,7 @@ spool: {enabled: true, maxMiB: 300}
 			{"workloads", "Deployment/rowlock-work", container + "resources.limits.memory", "9Mi"},
 			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
 			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
+			{"serviceMonitor.enabled", "ServiceMonitor/rowlock", "spec.scrapeClassicHistograms", true},
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
 			{"serviceMonitor.scrapeTimeout", "ServiceMonitor/rowlock", "spec.endpoints.0.scrapeTimeout", "6s"},
 			{"serviceMonitor.relabelings", "ServiceMonitor/rowlock", "spec.endpoints.0.relabelings.0.targetLabel", "a"},

@@ -1,11 +1,13 @@
 package auth_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -131,6 +133,9 @@ func TestBadTokens(t *testing.T) {
 	}
 	good := i.Token(checkout)
 	signed := good[:strings.LastIndexByte(good, '.')]
+	large := map[string]string{ // go-jose before 4.1.9 accepted it
+		"kty": "RSA", "e": "AQAB", "n": base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 8192/8)),
+	}
 	const late = 70 * time.Second
 	for name, tt := range map[string]struct {
 		header http.Header
@@ -148,6 +153,7 @@ func TestBadTokens(t *testing.T) {
 		"signature cut off":  {bearer(signed + "."), "signature"},
 		"a shared secret":    {bearer(i.Token(checkout, authtest.SignedBy(jose.HS256, i.PublicKey()))), "malformed"},
 		"64 KiB":             {bearer(i.Token(checkout, authtest.Claim("x", strings.Repeat("x", 64<<10)))), "malformed"},
+		"a large key in it":  {bearer(i.Token(checkout, authtest.Header("jwk", large))), "malformed"},
 		"no expiry":          {bearer(i.Token(checkout, authtest.Without("exp"))), "malformed"},
 		"no subject":         {bearer(i.Token("")), "malformed"},
 		"a long subject":     {bearer(i.Token(strings.Repeat("s", 513))), "malformed"},

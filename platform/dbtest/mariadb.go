@@ -118,7 +118,7 @@ func createMariaDatabase(t testing.TB, admin string) string {
 	return name
 }
 
-// onMaria runs a statement on a session of its own at admin.
+// onMaria runs one statement in a new session at admin.
 func onMaria(ctx context.Context, t testing.TB, admin, statement string) {
 	t.Helper()
 	connector, err := sqldb.Connector(admin)

@@ -17,8 +17,7 @@ const (
 	// routeUnmatched is the label of every path that no route serves.
 	routeUnmatched = "unmatched"
 
-	// nativeGrowth is how much wider a bucket of the native histogram may be than the one below it: 57 buckets for 0.5 ms
-	// to 10 s.
+	// nativeGrowth is the ratio between neighbouring buckets of the native histogram: 57 buckets from 0.5 ms to 10 s.
 	nativeGrowth = 1.2
 	// nativeBuckets bounds them per series: 10 kB of memory with 70 of them, beside 1.5 kB for the classic ones. Above
 	// that, buckets are merged. They are not reset, since that would set the classic buckets and the count to zero.

@@ -15,8 +15,8 @@ const (
 	failuresBeforeUnready = 3
 )
 
-// Readiness decides whether a replica should get requests: from its start until it drains, once everything is there
-// that Require names, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
+// Readiness decides whether a replica should get requests: from its start until it drains, once every
+// requirement is met, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
 // failed. An outage makes it change at most once to "not ready" and once back, and an outage shorter than 10 s not at
 // all: requests are answered 503 meanwhile, and a service without any ready replica would not even do that.
 type Readiness struct {

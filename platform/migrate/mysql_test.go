@@ -145,13 +145,14 @@ func TestMariaDBWaitsForTheLock(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d of the role ", id)) {
 			t.Errorf("the holder is not named: %v", err)
 		}
+		wantOne(t, url, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database()`, 0)
+
 		done := make(chan error, 1)
 		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), patience, quiet()) }()
 		waittest.Eventually(t, "it is connected", func() bool {
 			return count(t, url, `SELECT count(*) FROM information_schema.processlist
 				WHERE db = database() AND id <> connection_id()`) > 1
 		})
-		wantOne(t, url, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database()`, 0)
 		if _, err := conn.ExecContext(t.Context(), "DO RELEASE_ALL_LOCKS()"); err != nil {
 			return err
 		}

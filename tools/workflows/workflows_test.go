@@ -150,8 +150,8 @@ func action(t *testing.T, exec *actionlint.ExecAction, line string, flaw report)
 			flaw(pos, "the token stays in the clone")
 		}
 	case "actions/setup-go":
-		if !strings.Contains(readFile(t, filepath.Join(root, "Dockerfile")), " golang:"+input("go-version")+".") {
-			flaw(pos, "the images are built with another Go than %s", input("go-version"))
+		if input("go-version-file") != "go.work" || input("go-version") != "" {
+			flaw(pos, "the images are built with the toolchain of go.work: go-version-file: go.work")
 		}
 	}
 }

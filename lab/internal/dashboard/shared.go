@@ -124,7 +124,7 @@ func figures() []Panel {
 			query(rate(requestCount), "requests")),
 		stat("Failed", UnitShare,
 			"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 OUTCOME_UNKNOWN may "+
-				"have been applied. Objective: below 0.1 %.",
+				"have been applied. The default objective: below 0.1 %.",
 			query(failedShare(), "5xx")).limits(0.001, 0.01),
 		stat("99th percentile", UnitSeconds,
 			"Time in which 99 of 100 requests were answered, over all routes. Objective: below 0.2 s.",

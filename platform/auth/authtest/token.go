@@ -15,6 +15,7 @@ import (
 // draft is a token before it is signed.
 type draft struct {
 	claims map[string]any
+	header map[jose.HeaderKey]any
 	keyID  string
 	key    jose.SigningKey
 }
@@ -51,6 +52,11 @@ func Without(claim string) Option { return func(d *draft) { delete(d.claims, cla
 // Claim adds a claim or replaces it.
 func Claim(name string, value any) Option { return func(d *draft) { d.claims[name] = value } }
 
+// Header adds a member to the token's header.
+func Header(name string, value any) Option {
+	return func(d *draft) { d.header[jose.HeaderKey(name)] = value }
+}
+
 // KeyID names another key than the one that signs.
 func KeyID(id string) Option { return func(d *draft) { d.keyID = id } }
 
@@ -71,12 +77,16 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 			"iss": i.URL, "sub": subject, "aud": []string{"rowlock"},
 			"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix(),
 		},
-		keyID: key.KeyID, key: jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.Key},
+		header: make(map[jose.HeaderKey]any),
+		keyID:  key.KeyID,
+		key:    jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.Key},
 	}
 	for _, option := range options {
 		option(d)
 	}
-	signer, err := jose.NewSigner(d.key, (&jose.SignerOptions{}).WithHeader("kid", d.keyID).WithType("JWT"))
+
+	signing := &jose.SignerOptions{ExtraHeaders: d.header}
+	signer, err := jose.NewSigner(d.key, signing.WithHeader("kid", d.keyID).WithType("JWT"))
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
 	}

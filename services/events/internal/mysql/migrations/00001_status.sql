@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS status (
     id bigint NOT NULL
 ) ENGINE = MEMORY;
 -- MySQL with sql_generate_invisible_primary_key gives a table of InnoDB a key when
--- it is created, but not when it becomes one; to set the variable needs rights.
+-- it is created, but not when it becomes one; setting the variable needs a privilege.
 ALTER TABLE status ENGINE = InnoDB;
 
 -- +goose Down
