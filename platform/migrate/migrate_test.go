@@ -250,14 +250,14 @@ func TestLostLock(t *testing.T) {
 	up(t, url, source())
 	db := dbtest.Dial(t, url)
 	src := with("00004_slow.sql",
-		"-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
+		"-- +goose Up\nSELECT pg_sleep(3);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
 	running := func(n int) func() bool {
 		return func() bool {
 			var slow int
 			scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-				AND pid <> pg_backend_pid() AND query LIKE 'SELECT pg_sleep(1)%' AND state = 'active'`, &slow)
+				AND pid <> pg_backend_pid() AND query LIKE 'SELECT pg_sleep(3)%' AND state = 'active'`, &slow)
 			return slow == n
 		}
 	}
