@@ -136,6 +136,7 @@ func TestSupportPolicy(t *testing.T) {
 	for _, source := range []struct{ file, pattern, promised string }{
 		{"charts/rowlock/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.`, "Kubernetes % and newer"},
 		{"charts/rowlock/charts/service/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.`, "Kubernetes % and newer"},
+		{".github/workflows/e2e.yml", `image: kindest/node:v(\d+\.\d+)\.`, "Kubernetes % and newer"},
 		{"go.work", `(?m)^go (\d+\.\d+)`, "Go % and newer"},
 		{"platform/localpg/find.go", `const oldest = (\d+)`, "(% works, but is no longer supported"},
 		{".github/workflows/ci.yml", `major: \["(\d+)", "\d+"\]`, "PostgreSQL % to "},

@@ -49,8 +49,9 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates)+2 {
-		t.Errorf("%d examples, of which %d, %s and %s are tested", n, len(migrates), kedaExample, citusExample)
+	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates)+3 {
+		t.Errorf("%d examples, of which %d, %s, %s and %s are tested", n, len(migrates), kedaExample, citusExample,
+			secretsExample)
 	}
 }
 
@@ -105,6 +106,32 @@ type scaledObject struct {
 	} `json:"spec"`
 }
 
+// divide returns the objects of Kubernetes' own kinds, and those of a kind that decode does not know.
+func divide[T any](t *testing.T, manifests, kind string) (objects, []T) {
+	t.Helper()
+	var known []string
+	var others []T
+	for document := range strings.SplitSeq(manifests, "\n---") {
+		if !strings.Contains(document, "\nkind: "+kind+"\n") {
+			known = append(known, document)
+			continue
+		}
+		var other T
+		if err := yaml.UnmarshalStrict([]byte(document), &other); err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, other)
+	}
+	all, err := decode(strings.Join(known, "\n---"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(others) == 0 {
+		t.Fatalf("there is no %s", kind)
+	}
+	return all, others
+}
+
 // KEDA scales events' workers by a metric that they have, up to the number that the budget counts, and the chart leaves
 // the number of replicas to it.
 func TestKEDAScalesTheWorkers(t *testing.T) {
@@ -114,16 +141,8 @@ func TestKEDAScalesTheWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keda scaledObject
-	documents := strings.Split(manifests, "\n---")
-	at := slices.IndexFunc(documents, func(text string) bool { return strings.Contains(text, "kind: ScaledObject") })
-	if err := yaml.UnmarshalStrict([]byte(documents[at]), &keda); err != nil {
-		t.Fatal(err)
-	}
-	all, err := decode(strings.Join(slices.Delete(documents, at, at+1), "\n---"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all, of := divide[scaledObject](t, manifests, "ScaledObject")
+	keda := of[0]
 	const workers = "rowlock-events-work"
 	if d := get[apps.Deployment](t, all, "Deployment/"+workers); keda.Spec.ScaleTargetRef.Name != d.Name ||
 		d.Spec.Replicas != nil {
@@ -155,6 +174,61 @@ func TestKEDAScalesTheWorkers(t *testing.T) {
 		t.Errorf("KEDA asks %s", got)
 	}
 	wantMetric(t, "events_pending")
+}
+
+const secretsExample = "external-secrets.yaml"
+
+// externalSecret is the part of the operator's kind that the example uses.
+type externalSecret struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		SecretStoreRef struct {
+			Kind string `json:"kind"`
+			Name string `json:"name"`
+		} `json:"secretStoreRef"`
+		DataFrom []struct {
+			Extract struct {
+				Key string `json:"key"`
+			} `json:"extract"`
+		} `json:"dataFrom"`
+	} `json:"spec"`
+}
+
+// Each secret that a pod cannot start without is brought from the store, from an entry of its own, and no other.
+func TestSecretsComeFromAStore(t *testing.T) {
+	t.Parallel()
+	manifests, err := template(t, helm4, umbrella, read(t, umbrella+"/examples/"+secretsExample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, brought := divide[externalSecret](t, manifests, "ExternalSecret")
+	var got, entries, want []string
+	for _, one := range brought {
+		got = append(got, one.Metadata.Name)
+		entries = append(entries, one.Spec.DataFrom[0].Extract.Key)
+	}
+	for _, o := range all {
+		for _, c := range podOf(o).Containers {
+			for _, v := range c.Env {
+				if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
+					want = append(want, v.ValueFrom.SecretKeyRef.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if want = slices.Compact(want); !slices.Equal(got, want) {
+		t.Errorf("the store brings %v, the pods need %v", got, want)
+	}
+	slices.Sort(entries)
+	if n := len(slices.Compact(entries)); n != len(brought) {
+		t.Errorf("%d secrets come from %d entries", len(brought), n)
+	}
 }
 
 // wantMetric demands that events' README, which a test compares with a replica, has the metric.

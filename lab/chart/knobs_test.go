@@ -51,6 +51,8 @@ commonAnnotations: {owner: me}
 database: {existingSecret: db, caSecret: tls, maxOpenConns: 5, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
 migrations: {mode: job, existingSecret: owner}
+extraEnvFrom: [{secretRef: {name: more}}]
+revisionHistoryLimit: 2
 networkPolicy: {enabled: false}
 config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7, MAX_BODY: 268435456}
 secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
@@ -63,16 +65,20 @@ minReadySeconds: 4
 podDisruptionBudget: {maxUnavailable: 10%}
 resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
 service: {type: LoadBalancer, port: 8000, annotations: {a: b}, appProtocol: kubernetes.io/h2c,
+  loadBalancerClass: example.com/internal, loadBalancerSourceRanges: [192.0.2.0/24], externalTrafficPolicy: Local,
+  trafficDistribution: PreferSameZone,
   headless: {enabled: true}, ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4]}
 ingress: {enabled: true, className: nginx, annotations: {a: b}, tls: [{hosts: [tally.example], secretName: cert}],
   hosts: [{host: tally.example}, {host: "*.tally.example", paths: [{path: /api, pathType: Exact}, {path: /docs}]}]}
 httpRoute: {enabled: true, annotations: {a: b}, parentRefs: [{name: public, namespace: gateways}],
   hostnames: [tally.example], rules: [{matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: 9s}},
     {filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}
+grpcRoute: {enabled: true, annotations: {a: b}, parentRefs: [{name: mesh}], hostnames: [grpc.example],
+  rules: [{matches: [{method: {service: Pots}}]}]}
 internalService: {enabled: true, port: 9999}
 shutdown: {preStopSeconds: 7, delaySeconds: 11, timeoutSeconds: 13}
 serviceAccount: {name: robot, annotations: {role: arn}}
-topologySpread: {topologyKeys: [rack], whenUnsatisfiable: DoNotSchedule}
+topologySpread: {topologyKeys: [rack], whenUnsatisfiableOf: {rack: DoNotSchedule}}
 initContainers: [{name: proxy, image: proxy, restartPolicy: Always}]
 sidecars: [{name: shipper, image: shipper}]
 podLabels: {team: x}
@@ -105,6 +111,9 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"database.maxOpenConns", deployment, container + "env.6", dict{"name": "DB_MAX_OPEN_CONNS", "value": "5"}},
 			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
+			{"extraEnvFrom", deployment, container + "envFrom.0.secretRef.name", "more"},
+			{"extraEnvFrom", deployment, container + "envFrom.1.configMapRef.name", "rowlock"},
+			{"revisionHistoryLimit", deployment, "spec.revisionHistoryLimit", 2},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
 			{"config", "ConfigMap/rowlock", "data.MAX_IN_FLIGHT", "7"},
@@ -127,6 +136,10 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
 			{"service.annotations", "Service/rowlock", "metadata.annotations.a", "b"},
 			{"service.appProtocol", "Service/rowlock", "spec.ports.0.appProtocol", "kubernetes.io/h2c"},
+			{"service.loadBalancerClass", "Service/rowlock", "spec.loadBalancerClass", "example.com/internal"},
+			{"service.loadBalancerSourceRanges", "Service/rowlock", "spec.loadBalancerSourceRanges", list{"192.0.2.0/24"}},
+			{"service.externalTrafficPolicy", "Service/rowlock", "spec.externalTrafficPolicy", "Local"},
+			{"service.trafficDistribution", "Service/rowlock", "spec.trafficDistribution", "PreferSameZone"},
 			{"service.headless.enabled", "Service/rowlock-headless", "spec.clusterIP", "None"},
 			{"service.ipFamilyPolicy", "Service/rowlock", "spec.ipFamilyPolicy", "PreferDualStack"},
 			{"service.ipFamilies", "Service/rowlock-internal", "spec.ipFamilies", list{"IPv6", "IPv4"}},
@@ -147,6 +160,13 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"httpRoute.annotations", "HTTPRoute/rowlock", "metadata.annotations.a", "b"},
 			{"httpRoute.parentRefs", "HTTPRoute/rowlock", "spec.parentRefs.0.namespace", "gateways"},
 			{"httpRoute.hostnames", "HTTPRoute/rowlock", "spec.hostnames", list{"tally.example"}},
+			{"grpcRoute.enabled grpcRoute.rules", "GRPCRoute/rowlock", "spec.rules", list{dict{
+				"matches":     list{dict{"method": dict{"service": "Pots"}}},
+				"backendRefs": list{dict{"name": "rowlock", "port": 8000}},
+			}}},
+			{"grpcRoute.annotations", "GRPCRoute/rowlock", "metadata.annotations.a", "b"},
+			{"grpcRoute.parentRefs", "GRPCRoute/rowlock", "spec.parentRefs.0.name", "mesh"},
+			{"grpcRoute.hostnames", "GRPCRoute/rowlock", "spec.hostnames", list{"grpc.example"}},
 			{"internalService.enabled", "ConfigMap/rowlock", "data.INTERNAL_HTTP_ADDR", ":8081"},
 			{"internalService.port", "Service/rowlock-internal", "spec.ports.0.port", 9999},
 			{"internalService.enabled", "Service/rowlock-internal", "spec.ports.0.appProtocol", "http"},

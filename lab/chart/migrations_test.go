@@ -228,6 +228,28 @@ func TestTheJobIsNamedByWhatItRuns(t *testing.T) {
 	}
 }
 
+// A mesh is kept from the Job's pod by labels and annotations that no replica has.
+func TestTheJobsPodHasItsOwnMetadata(t *testing.T) {
+	t.Parallel()
+	const own = "{inject: 'false'}"
+	all := render(t, umbrella, "global: {migrations: {mode: job}}\n"+
+		"counts: {podLabels: {team: x}, migrations: {job: {podLabels: "+own+", podAnnotations: "+own+"}}}")
+	migrates := job(t, all, services.Counts).Spec.Template
+	if got := migrates.Labels["team"] + " " + migrates.Labels["inject"]; got != "x false" {
+		t.Errorf("the labels team and inject are %q, want x false", got)
+	}
+	if got := migrates.Annotations["inject"]; got != "false" {
+		t.Errorf("the annotation inject is %q, want false", got)
+	}
+	serves := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template
+	if _, found := serves.Labels["inject"]; found {
+		t.Errorf("the replicas' labels are %v", serves.Labels)
+	}
+	if _, found := serves.Annotations["inject"]; found {
+		t.Errorf("the replicas' annotations are %v", serves.Annotations)
+	}
+}
+
 // A NetworkPolicy is about the Job's pod as about a replica's; no Service, disruption budget or Deployment is.
 func TestTheJobsPodIsNoReplica(t *testing.T) {
 	t.Parallel()

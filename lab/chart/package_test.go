@@ -111,6 +111,15 @@ func TestMetadata(t *testing.T) {
 	if !ours || !strings.HasPrefix(read(t, "../../"+icon), "<svg ") {
 		t.Errorf("the icon is %s", m.Icon)
 	}
+	var hub struct {
+		Ignore []struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"ignore"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(read(t, "../../charts/artifacthub-repo.yml")), &hub); err != nil {
+		t.Error(err)
+	}
 	out, err := run(t, helm4, "", "lint", "--strict", "--kube-version="+kubernetes, umbrella)
 	if err != nil || strings.Contains(out, "[") {
 		t.Errorf("helm lint: %v\n%s", err, out)

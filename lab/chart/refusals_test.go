@@ -59,7 +59,6 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`events.extraObjects=[{"kind": "Secret"}]`, `at '/extraObjects/0': missing properties 'apiVersion', 'metadata'`},
 			{`counts.workloads.work.replicas=1`, `at '/counts/workloads': additional properties 'work' not allowed`},
 			{`events.workloads.worker={}`, `at '/workloads': additional properties 'worker' not allowed`},
-			{`global.imagePullSecret=[]`, `at '/global': additional properties 'imagePullSecret' not allowed`},
 			{`counts.workloads.serve.args=[]`, `additional properties 'args' not allowed`},
 			{`counts.shutdown.preStopSeconds=0`, `at '/shutdown/preStopSeconds': minimum: got 0, want 1`},
 			{`counts.service.type="ExternalName"`, `at '/service/type'`},
@@ -135,6 +134,8 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		},
 
 		{`ingress: {enabled: true}`, `service.ingress.hosts is empty: name them, such as {host: service.example}`},
+		{`grpcRoute: {enabled: true}`, `service.grpcRoute.parentRefs is empty: name the gateway`},
+		{`grpcRoute: {enabled: true, parentRefs: [{name: a}]}`, `service.grpcRoute needs a service that speaks gRPC`},
 		{`httpRoute: {enabled: true}`, `service.httpRoute.parentRefs is empty: name the gateway`},
 		{
 			`serviceMonitor: {enabled: true, scrapeTimeout: 31s}`,

@@ -44,7 +44,7 @@ global:
   priorityClassName: high
   dnsConfig: {options: [{name: ndots, value: "1"}]}
   hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
-  topologySpread: {topologyKeys: [rack]}
+  topologySpread: {topologyKeys: [rack], whenUnsatisfiableOf: {row: DoNotSchedule}}
 iidy:
   imagePullSecrets: [{name: own}, {name: common}]
   nodeSelector: {disk: hdd}

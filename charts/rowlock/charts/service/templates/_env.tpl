@@ -10,6 +10,15 @@
 {{- end }}
 {{- end -}}
 
+{{/* Where a container's variables come from. The last one that has a name wins: the chart's own. */}}
+{{- define "service.envFrom" -}}
+{{- with .Values.extraEnvFrom }}
+{{- toYaml . }}
+{{ end }}
+{{- "" }}- configMapRef:
+    name: {{ include "service.fullname" . | quote }}
+{{- end -}}
+
 {{/* What the chart says itself; .Values.config must not. */}}
 {{- define "service.config" -}}
 DB_POOLER: {{ include "service.pooler" . }}

@@ -16,7 +16,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* Metadata of a pod of a workload. Takes a dict of root, component and annotations. */}}
+{{/* Metadata of a pod of a workload. Takes a dict of root and component and, where they apply, labels and annotations of its own. */}}
 {{- define "service.podMetadata" -}}
 {{- $global := .root.Values.global -}}
 {{- with .root -}}
@@ -25,7 +25,7 @@ labels:
         "app.kubernetes.io/component" $.component
         "app.kubernetes.io/version" (include "service.version" .)
         "app.kubernetes.io/part-of" "rowlock") -}}
-  {{- include "service.merge" (list $global.commonLabels .Values.commonLabels $global.podLabels .Values.podLabels $own) | nindent 2 }}
+  {{- include "service.merge" (list $global.commonLabels .Values.commonLabels $global.podLabels .Values.podLabels $.labels $own) | nindent 2 }}
 {{- with include "service.merge" (list $global.podAnnotations .Values.podAnnotations $.annotations) }}
 annotations:
   {{- . | nindent 2 }}

@@ -29,8 +29,7 @@ imagePullPolicy: {{ include "service.pullPolicy" (dict "image" (include "service
 args: [migrate]
 {{ include "service.containerSecurity" . }}
 envFrom:
-  - configMapRef:
-      name: {{ include "service.fullname" .root | quote }}
+  {{- include "service.envFrom" .root | nindent 2 }}
 env:
   {{- $owner := dict "root" .root "secret" (include "service.ownerSecret" .root) "certSecret" (include "service.ownerCertSecret" .root) }}
   {{- include "service.databaseEnv" $owner | nindent 2 }}
@@ -54,7 +53,9 @@ activeDeadlineSeconds: {{ .activeDeadlineSeconds }}
 {{- end }}
 template:
   metadata:
-    {{- include "service.podMetadata" (dict "root" . "component" "migrate") | nindent 4 }}
+    {{- with .Values.migrations.job }}
+    {{- include "service.podMetadata" (dict "root" $ "component" "migrate" "labels" .podLabels "annotations" .podAnnotations) | nindent 4 }}
+    {{- end }}
   spec:
     restartPolicy: Never
     serviceAccountName: {{ include "service.migrateAccount" . | quote }}

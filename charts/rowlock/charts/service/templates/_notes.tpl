@@ -11,6 +11,7 @@ WARNING: fewer than three are left. Monitoring and people need a few too.
 {{- $tokens := list -}}
 {{- $trusting := list -}}
 {{- $labelled := list -}}
+{{- $guarded := list -}}
 {{- $open := list -}}
 {{- $unverified := list -}}
 {{- range . -}}
@@ -20,10 +21,13 @@ WARNING: fewer than three are left. Monitoring and people need a few too.
 {{- else -}}
 {{- $trusting = append $trusting $name -}}
 {{- end -}}
-{{- if not (include "service.networkPolicy" .) -}}
-{{- $open = append $open $name -}}
-{{- else if not (include "service.networkPolicyValues" . | fromYaml).from -}}
+{{- if include "service.networkPolicy" . -}}
+{{- $guarded = append $guarded $name -}}
+{{- if not (include "service.networkPolicyValues" . | fromYaml).from -}}
 {{- $labelled = append $labelled $name -}}
+{{- end -}}
+{{- else -}}
+{{- $open = append $open $name -}}
 {{- end -}}
 {{- if contains "sslmode=require" (include "service.parameters" (dict "root" .)) -}}
 {{- $unverified = append $unverified $name -}}
@@ -38,6 +42,10 @@ No token is asked of callers of {{ join ", " . }}: a pod that reaches a port may
 {{- end }}
 {{- with sortAlpha $labelled }}
 Pods that call {{ join ", " . }} need the label rowlock.dev/client: "true" (NetworkPolicy).
+{{- end }}
+{{- with sortAlpha $guarded }}
+Metrics of {{ join ", " . }} are for the peers in networkPolicy.adminFrom, by default the namespace monitoring. For a Prometheus elsewhere:
+  --set-json 'global.networkPolicy.adminFrom=[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"NAMESPACE"}}}]'
 {{- end }}
 {{- with sortAlpha $open }}
 Any pod may call {{ join ", " . }}: there is no NetworkPolicy.
@@ -103,6 +111,11 @@ This makes one:
 {{- $refs = append $refs . -}}
 {{- end -}}
 {{- end -}}
+{{- range .envFrom -}}
+{{- with .secretRef -}}
+{{- $refs = append $refs (dict "name" .name "key" "..." "optional" .optional) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- range $pod.volumes -}}
 {{- $volume := .secret | default dict -}}
@@ -126,7 +139,7 @@ This makes one:
 {{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") }}
 WARNING: {{ include "service.name" . }} migrates through the pooler; in the modes init and job it does by the owner's direct way.
 {{- end }}
-{{- $outside := or .Values.ingress.enabled .Values.httpRoute.enabled }}
+{{- $outside := or .Values.ingress.enabled .Values.httpRoute.enabled .Values.grpcRoute.enabled }}
 {{- if and $outside (include "service.networkPolicy" .) (not (include "service.networkPolicyValues" . | fromYaml).from) }}
 WARNING: the NetworkPolicy of {{ include "service.name" . }} admits no ingress controller and no gateway; networkPolicy.from names who may call.
 {{- end }}

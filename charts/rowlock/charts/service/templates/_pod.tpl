@@ -9,7 +9,7 @@ topologySpreadConstraints:
   {{- range $spread.topologyKeys }}
   - maxSkew: 1
     topologyKey: {{ . | quote }}
-    whenUnsatisfiable: {{ $spread.whenUnsatisfiable }}
+    whenUnsatisfiable: {{ get ($spread.whenUnsatisfiableOf | default dict) . | default $spread.whenUnsatisfiable }}
     labelSelector:
       matchLabels:
         {{- include "service.selector" $.root | nindent 8 }}
@@ -130,8 +130,7 @@ ports:
   {{- end }}
   - {name: admin, containerPort: 9090}
 envFrom:
-  - configMapRef:
-      name: {{ include "service.fullname" .root | quote }}
+  {{- include "service.envFrom" .root | nindent 2 }}
 env:
   {{- include "service.servingEnv" .root | nindent 2 }}
   - name: DB_MAX_OPEN_CONNS
