@@ -76,7 +76,8 @@ func TestHTTP2SettingsDuringAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+
+	t.Cleanup(func() { _ = conn.Close() })
 
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
