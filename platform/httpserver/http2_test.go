@@ -63,8 +63,9 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestHTTP2SettingsDuringAnswers changes the header table's size while the server writes headers. In Go before 1.26.9 both
-// used one HPACK encoder at the same time, which could end the process (CVE-2026-97032). Only the race detector sees that.
+// TestHTTP2SettingsDuringAnswers changes the header table's size while the server writes headers. In Go before 1.26.9
+// both used one HPACK encoder at the same time, which could end the process (CVE-2026-97032). Only the race detector
+// sees that.
 func TestHTTP2SettingsDuringAnswers(t *testing.T) {
 	t.Parallel()
 
