@@ -107,8 +107,8 @@ func rollout() Row {
 			query("count by (version) (rowlock_build_info{$sel})", "{{version}}")),
 		lockWaits(),
 		stat("Changes acknowledged", UnitShort,
-			"Sum over the time that is shown: select a rollout. All of them are in the database, repeated answers counted again; "+
-				"those with an unknown outcome may be. What a new replica answered before its first scrape is missing.",
+			"Sum over the time that is shown: select a rollout. All of them are in the database, repeated answers counted "+
+				"again; those with an unknown outcome may be. What a new replica answered before its first scrape is missing.",
 			query("sum by (app_kubernetes_io_name) (increase("+matched(acknowledged)+"[$__range]))", byService),
 			query("sum(increase("+matched("rowlock_outcome_unknown_total")+"[$__range]))", "outcome unknown")).byService(),
 	}}
