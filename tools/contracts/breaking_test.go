@@ -170,8 +170,8 @@ func TestProtobuf(t *testing.T) {
 }
 
 // TestBase breaks a contract some commits ago, so that only the right base shows it: for a branch the commit where it
-// left main, and after a release that release, whose own base is the one before. A shallow clone fetches the rest, or is
-// refused.
+// left main, and after a release that release, whose own base is the one before. A shallow clone fetches the rest, or
+// is refused.
 func TestBase(t *testing.T) {
 	t.Parallel()
 
