@@ -89,7 +89,7 @@ generate: ## Generate code from the contracts
 
 # Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. go work sync drops the sums of
 # go.work.sum that nothing needs any more, and listing all modules adds those that are missing. go.work's toolchain line goes to every
-# module but client: nobody reads the toolchain of a library.
+# module but client, because a library's toolchain line has no effect on its importers.
 tidy: ## Bring go.work and every go.mod in order
 	go work use $(wildcard services/*)
 	@set -e; pinned=$$(sed -n 's/^toolchain //p' go.work); for module in $(filter-out client,$(MODULES)) $(TOOLS); do \

@@ -198,7 +198,7 @@ type externalSecret struct {
 	} `json:"spec"`
 }
 
-// Each secret that a pod cannot start without is brought from the store, from an entry of its own, and no other.
+// Each secret that a pod cannot start without comes from its entry in the store, and no other secret does.
 func TestSecretsComeFromAStore(t *testing.T) {
 	t.Parallel()
 	manifests, err := template(t, helm4, umbrella, read(t, umbrella+"/examples/"+secretsExample))

@@ -16,7 +16,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* Metadata of a pod of a workload. Takes a dict of root and component and, where they apply, labels and annotations of its own. */}}
+{{/* Metadata of a pod of a workload. Takes a dict of root and component and, where they apply, further labels and annotations. */}}
 {{- define "service.podMetadata" -}}
 {{- $global := .root.Values.global -}}
 {{- with .root -}}
