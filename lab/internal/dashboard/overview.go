@@ -91,7 +91,7 @@ func ofWorkloads(label string) string {
 	return `{namespace=~"$namespace",` + label + `=~"($release)-($service)(-work)?"}`
 }
 
-// acknowledged counts the requests that changed something and were told so. Pyggpot's reads are POST too.
+// acknowledged selects the requests that changed something and were told so. Reads by RPC are POST too.
 const acknowledged = requestCount +
 	`{status=~"2..",method=~"POST|PUT|PATCH|DELETE",route!~".*/(View|List).*|/grpc.*"}`
 
