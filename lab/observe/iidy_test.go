@@ -90,7 +90,7 @@ func iidyLoad() func(n int) request {
 		case 4:
 			return batch("files", "", lines(n, 40))
 		case 5:
-			claim := batch("files", "action=claim&count=30&lease=60s", "")
+			claim := batch("files", "action=claim&count=30&lease=1h", "")
 			claim.then = keep
 			return claim
 		case 0:
@@ -102,7 +102,7 @@ func iidyLoad() func(n int) request {
 			return remove(batches+"files?min_attempts=5", "")
 		case held == nil:
 		case n%10 == 6:
-			return batch("files", "action=extend&lease=60s&claim="+*held, "")
+			return batch("files", "action=extend&lease=1h&claim="+*held, "")
 		case n%10 == 7:
 			return batch("files", "action=increment&claim="+*held, lines(n-3, 5))
 		case n%10 == 8:

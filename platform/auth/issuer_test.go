@@ -9,30 +9,61 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// keysOf returns what a Guard logs that asks for the issuer's keys.
+// logBuffer is a log that an attempt may still write to while the test reads it.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.text.String()
+}
+
+// keysOf returns what a Guard logs that asks for the issuer's keys, once it has them or has said why not.
 func keysOf(t *testing.T, s auth.Settings) string {
 	t.Helper()
 	m, err := auth.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := new(strings.Builder)
+
+	log := new(logBuffer)
 	s.Service = "counts"
+
 	g, err := auth.New(s, m, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
+	// On a slow machine Start gives up before the issuer has answered.
+	waittest.Eventually(t, "the attempt has ended", func() bool {
+		return g.HasKeys() || strings.Contains(log.String(), "cannot be read")
+	})
+
 	return log.String()
 }
 
