@@ -39,7 +39,7 @@ func TestOneServiceAlone(t *testing.T) {
 // A service alone has the same budget of connections.
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
-	// Two new replicas beside two old ones x (3 + 4)
+	// Three replicas and one that is ending x (3 + 4)
 	values := "database: {secondPoolConns: 4, maxConnections: %d}"
 	render(t, alone, fmt.Sprintf(values, 31))
 	wantRefused(t, alone, fmt.Sprintf(values, 30),
@@ -58,6 +58,7 @@ func TestNotes(t *testing.T) {
 			fmt.Sprintf("at most %d of the 97 that global.database.maxConnections=100 leaves", needed), "helm test rowlock",
 			"pyggpot, each replica  dns:///rowlock-pyggpot-headless.default.svc:8080",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
+			"Metrics of " + all + " are for the peers in networkPolicy.adminFrom",
 			"published nowhere, and must be on every node", "\n  rowlock/count-processing-service:0.1.0\n",
 			"\n  rowlock/lab:0.1.0\n",
 			"  kubectl create secret generic --namespace default NAME --from-literal=KEY=VALUE",

@@ -36,7 +36,7 @@ func connections(t *testing.T, all objects) (sum int) {
 }
 
 // pace holds how a Deployment replaces its replicas; times in seconds.
-type pace struct{ replicas, surge, ready, grace int }
+type pace struct{ replicas, surge, unavailable, ready, grace int }
 
 func rollout(t *testing.T, all objects, d *apps.Deployment) pace {
 	t.Helper()
@@ -50,14 +50,14 @@ func rollout(t *testing.T, all objects, d *apps.Deployment) pace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.surge = surge
+	p.surge, p.unavailable = surge, d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()
 	return p
 }
 
 // mostAlive simulates the slowest rollout of a Deployment, second by second: new replicas are ready as soon as they are
 // made, old ones end when their grace period is over and not before. It returns how many there are at once at most. The
 // controller keeps replicas + surge that are not ending, and asks as many old ones to end as there are available ones
-// too many.
+// above replicas - unavailable.
 func mostAlive(p pace) (most int) {
 	old, ending, made := p.replicas, []int{}, []int{}
 	for now := 0; old > 0; now++ {
@@ -67,7 +67,7 @@ func mostAlive(p pace) (most int) {
 				available++
 			}
 		}
-		for ; available > p.replicas && old > 0; available-- {
+		for ; available > p.replicas-p.unavailable && old > 0; available-- {
 			old--
 			ending = append(ending, now)
 		}
@@ -88,8 +88,8 @@ func mostAlive(p pace) (most int) {
 // reserved is how many of max_connections PostgreSQL keeps for superusers.
 const reserved = 3
 
-// By default all services fit PostgreSQL's max_connections=100 while all of them roll out, and leave three for
-// monitoring and operators.
+// By default all services fit PostgreSQL's max_connections=100 while all of them roll out at the top of their
+// autoscalers' ranges, and leave three for monitoring and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	if got := connections(t, render(t, umbrella, "")); got > 100-reserved-3 {
@@ -105,18 +105,19 @@ func TestTheBudgetIsExact(t *testing.T) {
 counts: {autoscaling: {enabled: true, maxReplicas: 12}, maxSurge: 25%}
 events: {autoscaling: {enabled: true}, workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}
 iidy: {minReadySeconds: 0}
-payments: {replicas: 3, database: {maxOpenConns: 5}}
-pyggpot: {minReadySeconds: 32, replicas: 5, maxSurge: 2}`,
+payments: {autoscaling: {enabled: false}, replicas: 3, database: {maxOpenConns: 5}}
+pyggpot: {autoscaling: {enabled: false}, minReadySeconds: 32, replicas: 5, maxSurge: 2}`,
 		`
 counts: {autoscaling: {enabled: true, maxReplicas: 9}, maxSurge: 34%}
-events: {workloads: {work: {enabled: false}}}
+events: {minReadySeconds: 12, workloads: {work: {enabled: false}}}
 iidy: {minReadySeconds: 5, autoscaling: {enabled: true, maxReplicas: 11}}
 payments: {maxSurge: 10, shutdown: {timeoutSeconds: 60}}
-pyggpot: {minReadySeconds: 33, replicas: 5, maxSurge: 2}`,
+pyggpot: {autoscaling: {enabled: false}, minReadySeconds: 33, replicas: 5, maxSurge: 2}`,
 		`
 counts: {autoscaling: {enabled: false}, replicas: 0}
+events: {autoscaling: {minReplicas: 1, maxReplicas: 1}}
 iidy: {enabled: false}
-pyggpot: {enabled: false}`,
+pyggpot: {autoscaling: {enabled: false}, replicas: 1}`,
 	} {
 		const limit = "\nglobal: {database: {maxConnections: %d}}"
 		need := connections(t, render(t, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
@@ -126,14 +127,32 @@ pyggpot: {enabled: false}`,
 	}
 }
 
+// A replica that may be the only one has a successor before it ends, although others are replaced one for one.
+func TestALoneReplicaIsNeverMissing(t *testing.T) {
+	t.Parallel()
+	all := render(t, umbrella, `
+counts: {autoscaling: {minReplicas: 1}}
+events: {workloads: {work: {autoscaling: {enabled: false}, replicas: 1}}}
+iidy: {autoscaling: {enabled: false}, replicas: 2}`)
+	for w, want := range map[string]string{
+		"rowlock-counts": "1 0", "rowlock-events": "0 1", "rowlock-events-work": "1 0", "rowlock-iidy": "0 1",
+	} {
+		p := rollout(t, all, get[apps.Deployment](t, all, "Deployment/"+w))
+		if got := fmt.Sprint(p.surge, p.unavailable); got != want {
+			t.Errorf("the surge of %s, and how many may be missing, are %s, want %s", w, got, want)
+		}
+	}
+}
+
 // Where another autoscaler decides, by replicas: null of a service or a workload, the Deployment has no number of
-// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same.
+// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same. There may be
+// one replica, as with minReplicas: 1, which has a successor before it ends.
 func TestAnotherAutoscaler(t *testing.T) {
 	t.Parallel()
 	const values = `
 global: {database: {maxConnections: %d}}
-counts: {%[2]s, autoscaling: {enabled: %[3]t, maxReplicas: 9}}
-events: {workloads: {work: {%[2]s, autoscaling: {enabled: %[3]t, maxReplicas: 7}}}}`
+counts: {%[2]s, autoscaling: {enabled: %[3]t, minReplicas: 1, maxReplicas: 9}}
+events: {workloads: {work: {%[2]s, autoscaling: {enabled: %[3]t, minReplicas: 1, maxReplicas: 7}}}}`
 	of := func(limit int, replicas string, enabled bool) string {
 		return fmt.Sprintf(values, limit, replicas, enabled)
 	}
@@ -141,12 +160,12 @@ events: {workloads: {work: {%[2]s, autoscaling: {enabled: %[3]t, maxReplicas: 7}
 	all := renderAlike(t, umbrella, of(need+reserved, "replicas: null", false))
 	for _, w := range workloads() {
 		spec, _ := at(all["Deployment/"+w].plain, "spec").(dict)
-		replicas, has := spec["replicas"]
-		if other := w == "rowlock-counts" || w == "rowlock-events-work"; has == other {
+		if replicas, has := spec["replicas"]; has {
 			t.Errorf("%s has replicas: %v", w, replicas)
 		}
-		if _, found := all["HorizontalPodAutoscaler/"+w]; found {
-			t.Errorf("%s has an autoscaler of the chart's", w)
+		other := w == "rowlock-counts" || w == "rowlock-events-work"
+		if _, found := all["HorizontalPodAutoscaler/"+w]; found == other {
+			t.Errorf("%s has an autoscaler of the chart's: %t, want %t", w, found, !other)
 		}
 	}
 	wantRefused(t, umbrella, of(need+reserved-1, "replicas: null", false),

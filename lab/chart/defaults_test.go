@@ -36,10 +36,7 @@ func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
 	want := []string{"Pod/rowlock-check", "NetworkPolicy/rowlock-check"}
 	for _, w := range workloads() {
-		want = append(want, "Deployment/"+w, "PodDisruptionBudget/"+w)
-		if w == "rowlock-counts" {
-			want = append(want, "HorizontalPodAutoscaler/"+w)
-		}
+		want = append(want, "Deployment/"+w, "PodDisruptionBudget/"+w, "HorizontalPodAutoscaler/"+w)
 	}
 	for _, s := range services.All() {
 		name := "rowlock-" + s.Name
@@ -70,14 +67,16 @@ func TestDefaultObjects(t *testing.T) {
 func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "")
-	scaled := render(t, umbrella, "global: {database: {maxConnections: 400}}\n"+
-		valuesOfEach("%[1]s: {autoscaling: {enabled: true}}"))
 	for _, w := range workloads() {
+		most := int32(3)
+		if w == "rowlock-counts" {
+			most = 4
+		}
 		d := get[apps.Deployment](t, all, "Deployment/"+w).Spec
 		pod, c := d.Template.Spec, d.Template.Spec.Containers[0]
 		restricted(t, w, pod)
 		grace, update := *pod.TerminationGracePeriodSeconds, d.Strategy.RollingUpdate
-		hpa := get[autoscaling.HorizontalPodAutoscaler](t, scaled, "HorizontalPodAutoscaler/"+w).Spec
+		hpa := get[autoscaling.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/"+w).Spec
 		pdb := get[policy.PodDisruptionBudget](t, all, "PodDisruptionBudget/"+w).Spec
 		for demand, holds := range map[string]bool{
 			"the probes look at /livez and /readyz": c.StartupProbe.HTTPGet.Path == "/livez" &&
@@ -89,13 +88,12 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 			"it is spread over nodes and zones":               len(pod.TopologySpreadConstraints) == 2,
 			"its CPU is asked for, its memory is limited": !c.Resources.Requests.Cpu().IsZero() &&
 				!c.Resources.Limits.Memory().IsZero() && c.Resources.Limits.Cpu().IsZero(),
-			"there are two, or as many as the autoscaler says": w == "rowlock-counts" || *d.Replicas == 2,
-			"the autoscaler alone sets replicas, upgrades included": get[apps.Deployment](t, scaled,
-				"Deployment/"+w).Spec.Replicas == nil,
-			"a new replica comes before an old one goes": update.MaxSurge.IntValue() == 1 &&
-				update.MaxUnavailable.IntValue() == 0,
-			"the autoscaler scales it": hpa.ScaleTargetRef.Name == w && *hpa.MinReplicas == 2 && hpa.MaxReplicas == 4 &&
+			"the autoscaler alone sets replicas, upgrades included": d.Replicas == nil,
+			"replicas are replaced one by one": update.MaxSurge.IntValue() == 0 &&
+				update.MaxUnavailable.IntValue() == 1,
+			"the autoscaler scales it": hpa.ScaleTargetRef.Name == w && *hpa.MinReplicas == 2 && hpa.MaxReplicas == most &&
 				*hpa.Behavior.ScaleDown.StabilizationWindowSeconds == 300,
+			"by the CPU of its own container": hpa.Metrics[0].ContainerResource.Container == c.Name,
 			"the disruption budget is about it": *pdb.MaxUnavailable == intstr.FromInt32(1) &&
 				maps.Equal(pdb.Selector.MatchLabels, d.Selector.MatchLabels),
 		} {
@@ -121,7 +119,7 @@ func TestDefaultRequestsAreSmall(t *testing.T) {
 		t.Errorf("the pods ask for %s of CPU, want %s at most", &sum, &most)
 	}
 	target := get[autoscaling.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/rowlock-counts").
-		Spec.Metrics[0].Resource.Target
+		Spec.Metrics[0].ContainerResource.Target
 	if target.Type != autoscaling.AverageValueMetricType || target.AverageValue.String() != "500m" {
 		t.Errorf("the autoscaler's target is %s", raw(t, target))
 	}

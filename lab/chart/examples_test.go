@@ -249,7 +249,7 @@ func TestWorkersAreScaledByAMetric(t *testing.T) {
 	}
 	hpa := get[autoscaling.HorizontalPodAutoscaler](t, renderAlike(t, umbrella, "events:"+values),
 		"HorizontalPodAutoscaler/rowlock-events-work").Spec
-	if len(hpa.Metrics) != 2 || hpa.Metrics[0].Resource == nil || hpa.Metrics[1].External == nil {
+	if len(hpa.Metrics) != 2 || hpa.Metrics[0].ContainerResource == nil || hpa.Metrics[1].External == nil {
 		t.Fatalf("the metrics are %s", raw(t, hpa.Metrics))
 	}
 	wantMetric(t, hpa.Metrics[1].External.Metric.Name)

@@ -59,6 +59,7 @@ secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
 extraEnv: [{name: EXTRA, value: "$(PGHOST)"}]
 extraVolumes: [{name: ca, secret: {secretName: ca}}]
 extraVolumeMounts: [{name: ca, mountPath: /ca}]
+autoscaling: {enabled: false}
 replicas: 3
 maxSurge: 50%
 minReadySeconds: 4
@@ -123,6 +124,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"extraVolumes", deployment, pod + "volumes.1", dict{"name": "ca", "secret": dict{"secretName": "ca"}}},
 			{"extraVolumeMounts", deployment, container + "volumeMounts.1", dict{"name": "ca", "mountPath": "/ca"}},
 			{"networkPolicy.enabled", policies, "kind", nil},
+			{"autoscaling.enabled", scaler, "kind", nil},
 			{"replicas", deployment, "spec.replicas", 3},
 			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
@@ -247,8 +249,7 @@ spool: {enabled: true, maxMiB: 300}
 			},
 			{"autoscaling.minReplicas", scaler, "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", scaler, "spec.maxReplicas", 4},
-			{"autoscaling.enabled", scaler, "kind", "HorizontalPodAutoscaler"},
-			{"autoscaling.targetCPUAverageValue", scaler, "spec.metrics.0.resource.target.averageValue", "55m"},
+			{"autoscaling.targetCPUAverageValue", scaler, "spec.metrics.0.containerResource.target.averageValue", "55m"},
 			{"autoscaling.metrics", scaler, "spec.metrics.1.resource.name", "memory"},
 			{"autoscaling.behavior", scaler, "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
 			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},

@@ -37,7 +37,7 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`iidy.autoscaling.metrics=[{"resource": {"name": "cpu"}}]`, `at '/autoscaling/metrics/0': missing property 'type'`},
 			{`events.replicas=-1`, `at '/replicas': minimum: got -1, want 0`},
 			{`iidy.replicas=1000000`, `at '/replicas': maximum: got`},
-			{`counts.maxSurge=0`, `at '/maxSurge': minimum: got 0, want 1`},
+			{`counts.maxSurge=-1`, `at '/maxSurge': minimum: got -1, want 0`},
 			{`events.maxSurge=1.5`, `at '/maxSurge': got number, want integer or string`},
 			{`iidy.maxSurge=1000000`, `at '/maxSurge': maximum: got`},
 			{`payments.maxSurge=null`, `missing property 'maxSurge'`},

@@ -11,25 +11,38 @@ are wanted, those that have come before others go, and those that are just endin
 {{- end -}}
 
 {{/*
-Replicas of a workload at most: wanted, surge and ending. An old one is told to end when a new one has been ready for minReadySeconds, and is
-gone after its grace period at the latest. So as many steps of a rollout overlap as the one goes into the other, of maxSurge replicas each; at
-worst all old ones stand beside all new ones. (Deployments do not count what is ending.)
+Replicas of a workload at most: wanted, surge and ending. A Deployment does not count a replica that is ending, and makes the next new one at the
+moment in which it tells an old one to end. That one is gone after its grace period at the latest. So as many steps of a rollout overlap as
+minReadySeconds go into the grace period, of maxSurge replicas each, or of one; at worst all old ones stand beside all new ones.
 */}}
 {{- define "service.peak" -}}
 {{- $most := int .settings.replicas -}}
 {{- if or .settings.autoscaling.enabled (kindIs "invalid" .settings.replicas) -}}
 {{- $most = int .settings.autoscaling.maxReplicas -}}
 {{- end -}}
-{{- $surge := toString .root.Values.maxSurge -}}
+{{- $surge := include "service.maxSurge" . -}}
 {{- if hasSuffix "%" $surge -}}
 {{- $surge = ceil (divf (mulf $most (trimSuffix "%" $surge)) 100) -}}
 {{- end -}}
 {{- $pace := include "service.minReadySeconds" .root | int -}}
 {{- $all := mul 2 $most -}}
 {{- if $pace -}}
-{{- $all = min $all (add $most $surge (mul $surge (ceil (divf (include "service.graceSeconds" .root) $pace)))) -}}
+{{- $all = min $all (add $most $surge (mul (max $surge 1) (ceil (divf (include "service.graceSeconds" .root) $pace)))) -}}
 {{- end -}}
 {{- $all -}}
+{{- end -}}
+
+{{/*
+The surge of a workload's rollout. A replica that may be the only one is never missing, nor are those whose number another autoscaler
+chooses, because their least is not known here. Takes a dict of root and settings.
+*/}}
+{{- define "service.maxSurge" -}}
+{{- $least := .settings.replicas -}}
+{{- if .settings.autoscaling.enabled -}}
+{{- $least = .settings.autoscaling.minReplicas -}}
+{{- end -}}
+{{- $single := or (kindIs "invalid" $least) (eq (toString $least) "1") -}}
+{{- if and $single (eq (toString .root.Values.maxSurge) "0") }}1{{ else }}{{ .root.Values.maxSurge }}{{ end -}}
 {{- end -}}
 
 {{/* How long a replica takes to end, at most. */}}
