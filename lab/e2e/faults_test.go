@@ -17,7 +17,7 @@ import (
 )
 
 // everyReplica demands that requests through the Service reach all replicas of each
-// service, by each replica's own metrics. counts has four of them.
+// service, by each replica's own metrics.
 func (s *story) everyReplica(t *T) {
 	before := map[string]float64{}
 	for _, pod := range s.pods(t) {
@@ -39,17 +39,18 @@ func (s *story) everyReplica(t *T) {
 	}
 }
 
-// ready returns how many replicas of a service are ready.
-func (s *story) ready(t *T, name string) (n int) {
+// ready returns how many replicas are ready, by service and command such as events/work.
+func (s *story) ready(t *T) map[string]int {
 	t.Helper()
-	for _, pod := range s.pods(t, name) {
+	ready := map[string]int{}
+	for _, pod := range s.pods(t) {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == core.PodReady && c.Status == core.ConditionTrue {
-				n++
+				ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
 			}
 		}
 	}
-	return n
+	return ready
 }
 
 const (
@@ -100,7 +101,7 @@ func (s *story) steadiness(t *T) string {
 // being ready, nothing acknowledged is lost, and everything works afterwards.
 func (s *story) databaseRestarts(t *T) {
 	eventually(t, 2*time.Minute, func() error {
-		if n := s.ready(t, "counts"); n != 2 || len(s.pods(t, "counts")) != 2 {
+		if n := s.ready(t)["counts/serve"]; n != 2 || len(s.pods(t, "counts")) != 2 {
 			return fmt.Errorf("counts still has %d replicas", n)
 		}
 		return nil

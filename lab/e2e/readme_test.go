@@ -54,6 +54,14 @@ func (s *story) followed(t *T) {
 	s.readNotes(t, out)
 	s.wantSteady(t)
 
+	// They need two readings of the metrics-server.
+	wait(t, time.Minute, "condition=ScalingActive", "hpa", "--all")
+	hpas := must(t, "get", "hpa")
+	t.Logf("the autoscalers of the README's release after %.0f s:\n%s", time.Since(began).Seconds(), hpas)
+	if strings.Contains(hpas, "<unknown>") || strings.Count(hpas, "/500m") != len(s.rows)+1 {
+		t.Errorf("of the services and events' workers, not all autoscalers have figures:\n%s", hpas)
+	}
+
 	// The namespace refuses a pod that is not restricted.
 	if out, err := t.kubectl(t.Context(), "run", "root", "--image="+s.client); err == nil {
 		t.Errorf("a pod that is not restricted is admitted: %s", out)

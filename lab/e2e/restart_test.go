@@ -64,18 +64,19 @@ func (s *story) watch(ctx context.Context, old map[string]bool) {
 }
 
 // restarted judges the restart. All replicas count, ending ones included, because each
-// has connections: the budget is for 2 + 2 x surge, at most surge of them ending.
+// has connections: the budget is for two and one that is ending.
 func (s *story) restarted(t *T) {
-	const surge = 1
 	seen := <-s.restarting
 	if seen.err != nil {
 		t.Fatalf("counts has not restarted in %s: %v", seen.took, seen.err)
 	}
 	t.Logf("counts restarts at its own pace in %.0f s: at most %d replicas of 2, and %d ending (%d looks)",
 		seen.took.Seconds(), seen.replicas, seen.ending, seen.looks)
-	if seen.replicas <= 2 || seen.replicas > 2+2*surge || seen.ending > surge {
-		t.Errorf("there were %d replicas at once, %d of them ending; the chart expects %d, %d of them ending",
-			seen.replicas, seen.ending, 2+2*surge, surge)
+	if seen.replicas != 3 {
+		t.Errorf("there were at most %d replicas at once, the chart expects 3", seen.replicas)
+	}
+	if seen.ending != 1 {
+		t.Errorf("at most %d replicas were ending at once, the chart expects 1", seen.ending)
 	}
 	run(t, "", s.helms[1], "uninstall", "counts", "--namespace", string(s.place), "--wait")
 }

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -82,10 +81,10 @@ func (s *story) query(ctx context.Context, statement string) (string, error) {
 		"--tuples-only", "--command="+statement)
 }
 
-// connections returns how many connections the services have open.
+// connections returns how many connections the services and their migrations have open.
 func (s *story) connections(ctx context.Context) (n float64, err error) {
-	roles := "'" + strings.Join(append(s.inOrder(), s.services...), "','") + "'"
-	out, err := s.query(ctx, "SELECT count(*) FROM pg_stat_activity WHERE usename IN ("+roles+")")
+	out, err := s.query(ctx, `SELECT count(*) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND usename <> current_user`)
 	if err != nil {
 		return 0, err
 	}

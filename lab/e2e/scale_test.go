@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -18,8 +21,10 @@ import (
 // releases leads the release through an operator's week, under one load on every service, in which no request may fail:
 //
 //   - an upgrade from the README's values to those of the story, by the other Helm: callers need a token from then on;
-//   - more load makes the autoscaler add replicas of counts, which each further step keeps;
-//   - an upgrade to the next release, whose schemas are newer;
+//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum;
+//   - an upgrade to the next release, whose schemas are newer, at the chart's own pace: all replicas that there may be
+//     are replaced, within the connections that the chart counts with;
+//   - the removal of those replicas by the autoscalers, while the load goes on, after which its sums are exact;
 //   - a rollback, begun for one service by the runbook's command for a quick one, after which the replicas of the
 //     release before start on the newer schemas;
 //   - the upgrade again;
@@ -27,21 +32,29 @@ import (
 //
 // Meanwhile the callers' token is replaced.
 func (s *story) releases(t *T) {
-	open, used := sample(t, 2*time.Second, s.connections), sample(t, 5*time.Second, s.cpu)
 	rotation := s.rotate(t, 50, 8)
-	most := s.budget
-	keep := "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled" // until shrunk
-	s.upgrade(t, s.helms[1], s.tag, keep)
-	most = max(most, s.budget)
-	s.grow(t, &rotation, used)
+	// The limits of the roles are raised before there is more to connect.
+	s.limit(t, run(t, "", s.helms[0], append([]string{"upgrade", release, chart, "--dry-run=server"},
+		s.values(s.wide()...)...)...))
+	s.upgrade(t, s.helms[1], s.tag)
 	revision := strings.TrimSpace(must(t, "get", "secrets", "--selector=owner=helm,status=deployed,name="+release,
 		"-o", "jsonpath={.items[*].metadata.labels.version}"))
+
+	used := sample(t, 5*time.Second, s.cpu)
+	s.upgrade(t, s.helms[0], s.tag, s.wide()...)
+	more := s.grow(t, used)
 	before := s.schemas(t)
+	s.rollOut(t)
+	newer := s.schemas(t)
+
+	s.shrink(t)
+	wantFlawless(t, stopLoads(t, more), 500)
+
+	open := sample(t, 2*time.Second, s.connections)
+	most := s.budget
 	if s.next == "" {
-		t.Log("NOT CHECKED: an upgrade to newer schemas and the way back, because the images of a next release are not there")
+		t.Log("NOT CHECKED: newer schemas and the way back, because the images of a next release are not there")
 	} else {
-		s.upgrade(t, s.helms[0], s.next, keep)
-		newer := s.schemas(t)
 		for service, version := range newer {
 			if version <= before[service] {
 				t.Errorf("the schema of %s had the version %d, and has %d after the upgrade", service, before[service], version)
@@ -49,31 +62,99 @@ func (s *story) releases(t *T) {
 		}
 		s.quickly(t)
 		run(t, "", s.helms[1], "rollback", release, revision, "--namespace", string(s.place), "--wait", "--timeout=3m")
+		rolledOut(t)
 		s.wantRelease(t, s.tag)
 		if back := s.schemas(t); fmt.Sprint(back) != fmt.Sprint(newer) {
 			t.Errorf("the rollback changed the schemas' versions from %v to %v", newer, back)
 		}
-		s.upgrade(t, s.helms[0], s.next, keep)
+		s.upgrade(t, s.helms[0], s.next)
 	}
 	s.passwords(t)
-	if n := len(s.pods(t, services.Counts)); n < scaled {
-		t.Errorf("an upgrade has removed replicas that the autoscaler had added: %d are left", n)
-	}
-	connections := open.stop()
 	wantFlawless(t, s.stop(t, rotation), 500)
+	wantWithin(t, open, max(most, s.budget))
 	s.newSessions(t)
-	if len(connections) == 0 {
-		t.Fatal("the connections could not be counted")
-	}
-	t.Logf("connections of all services: %.0f at most, the chart states %d", slices.Max(connections), most)
-	if int(slices.Max(connections)) > most {
-		t.Errorf("%.0f connections were open, and the chart says that there are %d at most", slices.Max(connections), most)
-	}
+
 	// No value says so: the upgrades have found them.
 	policies := fetch[networking.NetworkPolicyList](t, "networkpolicies", "--selector=app.kubernetes.io/instance="+release)
 	if len(policies.Items) < len(s.rows) {
 		t.Errorf("after the upgrades there are %d NetworkPolicies for %d services", len(policies.Items), len(s.rows))
 	}
+}
+
+// rollOut upgrades every service at once, each with as many replicas as its autoscaler may make, while the pod of `helm
+// test` checks them. It demands that no more connections are open than the chart states, those of migrations included,
+// and that no replica was removed.
+func (s *story) rollOut(t *T) {
+	t.Helper()
+	check := run(t, "", s.helms[0], "get", "hooks", release, "--namespace", string(s.place))
+	must(t, "delete", "pod", release+"-check", "--ignore-not-found")
+	open := sample(t, time.Second, s.connections)
+	checked := make(chan error, 1)
+	go func() {
+		err := s.underWay(t.Context(), full)
+		if err == nil {
+			_, err = command(t.Context(), check, "kubectl", "--namespace", string(s.place), "apply", "-f", "-")
+		}
+		if err == nil {
+			_, err = s.kubectl(t.Context(), "wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s",
+				"pod/"+release+"-check")
+		}
+		checked <- err
+	}()
+
+	s.upgrade(t, s.helms[0], cmp.Or(s.next, s.tag), append(s.wide(), "global.podAnnotations.rollout="+full)...)
+	if err := <-checked; err != nil {
+		t.Errorf("helm test's pod during the rollout: %v", err)
+	}
+	wantWithin(t, open, s.budget)
+	if missing := s.missing(t); len(missing) > 0 {
+		t.Errorf("the upgrade has removed replicas that autoscalers had added: %v", missing)
+	}
+}
+
+// full is the annotation of the pods of the rollout at which all autoscalers are at their maximum.
+const full = "full"
+
+// underWay waits until a service's new pod of a rollout runs, for each of them.
+func (s *story) underWay(ctx context.Context, rollout string) error {
+	for ; ctx.Err() == nil; time.Sleep(time.Second) {
+		pods, err := s.podsOf(ctx, "app.kubernetes.io/instance="+release)
+		if err != nil {
+			return err
+		}
+
+		started := map[string]bool{}
+		for _, pod := range pods {
+			if pod.Annotations["rollout"] == rollout && pod.Status.Phase == core.PodRunning {
+				started[pod.Labels["app.kubernetes.io/name"]] = true
+			}
+		}
+		if len(started) == len(s.rows) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// wantWithin stops a sampler of connections, and demands that there were never more than the chart states. At least
+// one of each service is open all the time.
+func wantWithin(t *T, open *sampler, budget int) {
+	t.Helper()
+	connections := open.stop()
+	if len(connections) < 10 || slices.Min(connections) < float64(len(services.All())) {
+		t.Fatalf("the connections were not counted: %.0f", connections)
+	}
+	most := slices.Max(connections)
+	t.Logf("connections of all services: %.0f at most, the chart states %d (%d looks)", most, budget, len(connections))
+	if int(most) > budget {
+		t.Errorf("%.0f connections were open, and the chart states %d at most", most, budget)
+	}
+}
+
+// rolledOut waits until all replicas are of the release that was made last. Helm 3 takes one missing for enough.
+func rolledOut(t *T) {
+	t.Helper()
+	must(t, "rollout", "status", "deployment", "--selector=app.kubernetes.io/instance="+release, "--timeout=3m")
 }
 
 // upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then.
@@ -82,9 +163,9 @@ func (s *story) upgrade(t *T, helm, tag string, more ...string) {
 	began := time.Now()
 	values := append(s.values(append(more, "global.migrations.mode=job")...), "--set-string=global.image.tag="+tag)
 	out := run(t, "", helm, append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, values...)...)
+	rolledOut(t)
 	t.Logf("upgraded to %s in %.1f s", tag, time.Since(began).Seconds())
 	s.readNotes(t, out)
-	s.limit(t, out)
 	s.wantRelease(t, tag)
 }
 
@@ -165,58 +246,105 @@ func (s *story) schemas(t *T) map[string]int {
 	return versions
 }
 
-// scaled is how many replicas counts has under load.
-const scaled = 4
+// most returns how many replicas the autoscaler of each of a service's workloads may make, by the chart's defaults.
+func most(service string) int {
+	if service == services.Counts {
+		return 4
+	}
+	return 3
+}
 
-// grow adds load on counts until the autoscaler has added replicas.
-func (s *story) grow(t *T, r *rotation, used *sampler) {
+// wide returns the values for autoscalers of the chart's own ranges, which remove nothing before shrink, and for
+// rollouts at the chart's own pace.
+func (s *story) wide() (pairs []string) {
+	for _, row := range s.rows {
+		pairs = append(pairs, fmt.Sprintf("%[1]s.minReadySeconds=auto,%[1]s.autoscaling.maxReplicas=%[2]d,"+
+			"%[1]s.autoscaling.behavior.scaleDown.selectPolicy=Disabled", row.Name, most(row.Name)))
+	}
+	return pairs
+}
+
+// missing returns the services of which a workload has fewer ready replicas than its autoscaler may make.
+func (s *story) missing(t *T) (names []string) {
+	t.Helper()
+	ready := s.ready(t)
+	for _, row := range s.rows {
+		for _, command := range row.Commands() {
+			if ready[row.Name+"/"+command] < most(row.Name) {
+				names = append(names, row.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// grow adds load on every service until each autoscaler has added all replicas that it may, and returns the loads.
+func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	t.Helper()
 	const (
 		// The share of the cluster's CPUs that our pods may use.
 		highest = 0.8
-		// Requests a second of one load more, and how many of them there may be.
-		rate, mostLoads = 300, 4
+		// How many loads more a service may get.
+		mostLoads = 4
 	)
+	// Requests a second of each.
+	rates := map[string]int{services.Counts: 300, services.Events: 100}
 	if _, err := s.cpu(t.Context()); err != nil {
 		t.Fatalf("there are no metrics of the CPUs, for this test and for the autoscaler; is there a metrics-server? %v", err)
 	}
-	grown := func() bool {
-		// A look loads the node as well: few of them.
-		const limit = 40 * time.Second
-		for began := time.Now(); time.Since(began) < limit && t.Context().Err() == nil; time.Sleep(time.Second) {
-			if s.ready(t, services.Counts) >= scaled {
-				return true
-			}
-		}
-		return false
-	}
 	began := time.Now()
 	// How much load is needed depends on the machine.
-	for loads := 1; ; loads++ {
-		r.loads = append(r.loads, startLoads(t, s.settings, rate, 16, services.Counts)...)
-		if grown() {
-			t.Logf("%d replicas of counts are ready after %.0f s, by %d requests a second more", scaled,
-				time.Since(began).Seconds(), loads*rate)
-			break
+	missing := s.missing(t)
+	for n := 1; len(missing) > 0; n++ {
+		if n > mostLoads {
+			t.Fatalf("%v have too few replicas with %d loads more:\n%s", missing, mostLoads, must(t, "get", "hpa"))
 		}
-		if loads == mostLoads {
-			t.Fatalf("%d replicas of counts are ready, with %d requests a second", s.ready(t, services.Counts), loads*rate)
+		for _, name := range missing {
+			loads = append(loads, startLoads(t, s.settings, cmp.Or(rates[name], 150), 16, name)...)
+		}
+		// A look loads the node as well: few of them.
+		const limit = 40 * time.Second
+		for since := time.Now(); len(missing) > 0 && time.Since(since) < limit && t.Context().Err() == nil; {
+			time.Sleep(time.Second)
+			missing = s.missing(t)
 		}
 	}
+	t.Logf("all autoscalers are at their maximum after %.0f s, by %d loads more:\n%s",
+		time.Since(began).Seconds(), len(loads), must(t, "get", "hpa"))
+
 	pods := used.stop()
 	t.Logf("the pods' share of the CPUs from the start of the load on, every 5 s: %.2f", pods)
 	if len(pods) == 0 || slices.Max(pods) >= highest {
 		t.Errorf("the pods use %.2f of the CPUs; this load must keep them below %.2f", pods, highest)
 	}
+	return loads
 }
 
-// shrunk lets the autoscaler remove the replicas that the load had needed.
-func (s *story) shrunk(t *T) {
-	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"behavior":{"scaleDown":{"selectPolicy":"Max"}}}}`)
+// shrink lets the autoscalers remove replicas although the load goes on: by the chart's own target it needs two of each.
+// It waits until the others have drained and are gone.
+func (s *story) shrink(t *T) {
+	t.Helper()
+	began := time.Now()
+	const patch = `[{"op":"replace","path":"/spec/behavior/scaleDown/selectPolicy","value":"Max"},
+		{"op":"replace","path":"/spec/metrics/0/containerResource/target/averageValue","value":"500m"}]`
+	for _, row := range s.rows {
+		for _, workload := range row.Workloads() {
+			must(t, "patch", "hpa", "rowlock-"+row.Name+workload, "--type=json", "--patch="+patch)
+		}
+	}
+
 	eventually(t, 2*time.Minute, func() error {
-		if n := *fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec.Replicas; n != 2 {
-			return fmt.Errorf("counts is to have %d replicas", n)
+		for _, row := range s.rows {
+			for _, command := range row.Commands() {
+				selector := fmt.Sprintf("app.kubernetes.io/instance=%s,app.kubernetes.io/name=%s,%s=%s",
+					release, row.Name, component, command)
+				if n := len(s.allPods(t, selector)); n != 2 {
+					return fmt.Errorf("%s %s has %d pods: %s", row.Name, command, n, must(t, "get", "hpa"))
+				}
+			}
 		}
 		return nil
 	})
+	t.Logf("all autoscalers are back at two replicas after %.0f s, under load", time.Since(began).Seconds())
 }

@@ -62,7 +62,6 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 			{"roles", release.roles},
 			{"who calls is known", release.identified},
 			{"watched by an operator", release.watched},
-			{"the autoscaler removes replicas", release.shrunk},
 			{"the database restarts", release.databaseRestarts},
 			{"a pod is deleted", release.podDeleted},
 			{"uninstall leaves nothing", func(t *T) { release.uninstall(t, release.helms[0]) }},
@@ -168,25 +167,36 @@ func (s *story) values(more ...string) []string {
 		name := row.Name
 		args = append(args,
 			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),
-			// All of them run on a small node; counts alone scales.
-			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", name, name == services.Counts),
-			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=10m", name, name),
+			// All of them run on a small node.
+			fmt.Sprintf("--set=%s.resources.requests.cpu=10m", name),
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
-			// Faster rollouts than by default, in which all replicas may stand beside all new ones.
-			fmt.Sprintf("--set=%s.minReadySeconds=2", name),
-			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)))
+			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)),
+			// Faster rollouts than by default, in which both replicas may stand beside two new ones. In wide ones, at the
+			// chart's own pace, a replica may take 16 s to end.
+			fmt.Sprintf("--set=%[1]s.minReadySeconds=2,%[1]s.autoscaling.maxReplicas=2", name),
+			fmt.Sprintf("--set=%[1]s.shutdown.preStopSeconds=3,%[1]s.shutdown.delaySeconds=2,%[1]s.shutdown.timeoutSeconds=6",
+				name),
+			// Little load makes replicas here, and its end removes them soon.
+			fmt.Sprintf("--set=%s.autoscaling.targetCPUAverageValue=%s", name, target),
+			fmt.Sprintf("--set=%s.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5", name),
+			fmt.Sprintf(`--set-json=%s.autoscaling.behavior.scaleDown.policies=`+
+				`[{"type":"Percent","value":100,"periodSeconds":15}]`, name))
 	}
 	args = append(args,
-		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.maxReplicas=4,counts.maxSurge=3",
-		// All replicas beside all new ones are eight, and all services together have no more than 97 connections.
-		"--set=counts.autoscaling.targetCPUAverageValue=30m,counts.database.maxOpenConns=2",
-		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5",
-		`--set-json=counts.autoscaling.behavior.scaleDown.policies=[{"type":"Percent","value":100,"periodSeconds":15}]`)
+		"--set=global.config.DB_LOCK_TIMEOUT=1s,global.config.DB_STATEMENT_TIMEOUT=4s,global.config.REQUEST_TIMEOUT=5s",
+		"--set=payments.config.LOCK_WAIT=2s,payments.config.PROCESSOR_TIMEOUT=2s",
+		"--set=events.autoscaling.targetCPUAverageValue="+targetOfEvents,
+		// One event a transaction, so that a few events are work, because the loads' end reads every event.
+		"--set=events.config.WORKER_BATCH=1,events.workloads.work.autoscaling.targetCPUAverageValue="+targetOfWorkers)
 	for _, pair := range more {
 		args = append(args, "--set="+pair)
 	}
 	return args
 }
+
+// The CPU that a replica uses before there is one more, of events otherwise: two use less by 50 requests a second of
+// each service, and more by what grow adds.
+const target, targetOfEvents, targetOfWorkers = "30m", "20m", "15m"
 
 // readNotes notes the number of connections that the notes of a release state.
 func (s *story) readNotes(t *T, out string) {

@@ -22,10 +22,11 @@ var _ = register(Service{
 	Asks:      []string{"URL/iidy/v1/lists/downloads"},
 }, openIidy)
 
-// listing adds items to a list.
+// listing adds items to a list, and counts failed attempts of them.
 type listing struct {
-	api  *iidy.Client
-	list *iidy.List
+	api   *iidy.Client
+	list  *iidy.List
+	items []string
 }
 
 func openIidy(t Target, options []rowlock.Option) (*listing, error) {
@@ -94,17 +95,27 @@ func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
 	return claimed, err
 }
 
-func (w *listing) prepare(context.Context) error { //nolint:unparam // others prepare by requests
-	w.list = w.api.List("drive-" + rand.Text())
-	return nil
-}
+// tried is how many items the attempts of a load are spread over.
+const tried = 20
 
-func (w *listing) operate(ctx context.Context, n int) error {
-	_, err := w.list.Add(ctx, fmt.Sprintf("item-%d", n))
+func (w *listing) prepare(ctx context.Context) error {
+	w.list = w.api.List("drive-" + rand.Text())
+	for i := range tried {
+		w.items = append(w.items, fmt.Sprintf("item-%02d", i))
+	}
+	_, err := w.list.Add(ctx, w.items...)
 	return err
 }
 
-func (w *listing) stored(ctx context.Context) (int, error) {
-	found, err := retry(ctx, w.list.Count)
-	return int(found.Items), err
+func (w *listing) operate(ctx context.Context, n int) error {
+	_, err := w.list.Increment(ctx, w.items[n%tried])
+	return err
+}
+
+func (w *listing) stored(ctx context.Context) (sum int, err error) {
+	found, err := retry(ctx, func(ctx context.Context) ([]iidy.Entry, error) { return w.list.Page(ctx, "", tried) })
+	for _, entry := range found {
+		sum += int(entry.Attempts)
+	}
+	return sum, err
 }

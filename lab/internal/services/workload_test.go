@@ -45,8 +45,9 @@ func serve(t *testing.T, bug string) (*fake, string) {
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	internal := strings.HasPrefix(r.URL.Path, "/api/v1/internal")
-	if r.Method == http.MethodPost && !internal {
+	prepares := strings.HasPrefix(r.URL.Path, "/api/v1/internal") ||
+		strings.HasPrefix(r.URL.Path, "/iidy/v1/batch") && r.URL.RawQuery == ""
+	if r.Method == http.MethodPost && !prepares {
 		if f.calls++; f.calls == enough {
 			close(f.stop)
 		}
@@ -106,6 +107,8 @@ func (f *fake) answer(r *http.Request) string {
 		return fmt.Sprintf(`{"count":%d}`, f.n)
 	case strings.HasPrefix(path, "GET /events/"):
 		return fmt.Sprintf(`{"id":%s,"value":"x"}`, strings.TrimPrefix(path, "GET /events/"))
+	case strings.HasPrefix(path, "GET /iidy/v1/batch"):
+		return fmt.Sprintf(`{"listentries":[{"item":"item-00","attempts":%d}]}`, f.n)
 	case strings.HasPrefix(path, "POST /iidy/v1/batch"):
 		return f.batch(r)
 	case strings.HasPrefix(path, "POST /events"):
