@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 // to helm test, on a PostgreSQL as it ships. What differs here is put in: the namespace and its pod security, the image
 // of PostgreSQL, and the tag of images that no release has published.
 func (s *story) followed(t *T) {
+	defer close(s.installed)
 	root := s.clone(t)
 	page, err := os.ReadFile(chart + "/README.md")
 	if err != nil {
@@ -52,7 +54,6 @@ func (s *story) followed(t *T) {
 		t.Errorf("helm test says\n%s", out)
 	}
 	s.readNotes(t, out)
-	s.wantSteady(t)
 
 	// They need two readings of the metrics-server.
 	wait(t, time.Minute, "condition=ScalingActive", "hpa", "--all")
@@ -61,6 +62,9 @@ func (s *story) followed(t *T) {
 	if strings.Contains(hpas, "<unknown>") || strings.Count(hpas, "/500m") != len(s.rows)+1 {
 		t.Errorf("of the services and events' workers, not all autoscalers have figures:\n%s", hpas)
 	}
+	wait(t, time.Minute, "condition=Ready", "pods",
+		"--selector=app.kubernetes.io/instance="+release+","+component+" in (serve,work)")
+	s.wantSteady(t)
 
 	// The namespace refuses a pod that is not restricted.
 	if out, err := t.kubectl(t.Context(), "run", "root", "--image="+s.client); err == nil {
@@ -80,6 +84,16 @@ func (s *story) followed(t *T) {
 	createPod(t, "client", shell)
 	createPodOf(t, outside, projected, "outside", shell)
 	wait(t, time.Minute, "condition=Ready", "pod/client")
+}
+
+// wantSoon waits until a chapter of another story is over.
+func wantSoon(t *T, over <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-over:
+	case <-t.Context().Done():
+		t.Fatal(context.Cause(t.Context()))
+	}
 }
 
 // clone copies what the README's commands use of this repository, with the images that there are.

@@ -33,6 +33,8 @@ type story struct {
 	undo []func(ctx context.Context) error
 	// restarting gets what was seen of the restart of one service alone, once it is over.
 	restarting chan restart
+	// installed is closed when the chapter of the README is over.
+	installed chan struct{}
 }
 
 // chapter is a part of a story.
@@ -50,7 +52,7 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		t.Fatal(err)
 	}
 	in := func(namespace string) *story {
-		return &story{settings: shared, api: proxy, place: place(namespace), rows: rows}
+		return &story{settings: shared, api: proxy, place: place(namespace), rows: rows, installed: make(chan struct{})}
 	}
 	release, ways := in("rowlock-e2e"), in("rowlock-e2e-ways")
 	t.Run("a release", func(t *testing.T) {
@@ -72,8 +74,12 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		ways.tell(t, []chapter{
 			{"a database in a restricted namespace", ways.prepare},
 			{"one service alone, behind a pooler, by Helm 4", ways.alone}, // it rolls out during the next
-			{"kubectl applies what Helm renders, and the tours", ways.byKubectl},
+			{"kubectl applies what Helm renders, and the tours", func(t *T) {
+				wantSoon(t, release.installed) // the README's pods ask for most of the node
+				ways.byKubectl(t)
+			}},
 			{"the service alone has been replaced", ways.restarted},
+			{"every autoscaler adds replicas and removes them", ways.scaled},
 		})
 	})
 }
