@@ -64,7 +64,8 @@ func (s *story) watch(ctx context.Context, old map[string]bool) {
 }
 
 // restarted judges the restart. All replicas count, ending ones included, because each
-// has connections: the budget is for two and one that is ending.
+// has connections. Another client chooses how many there are, so the budget is for two, one that comes before an old one
+// goes, and one that is ending.
 func (s *story) restarted(t *T) {
 	seen := <-s.restarting
 	if seen.err != nil {
@@ -72,8 +73,8 @@ func (s *story) restarted(t *T) {
 	}
 	t.Logf("counts restarts at its own pace in %.0f s: at most %d replicas of 2, and %d ending (%d looks)",
 		seen.took.Seconds(), seen.replicas, seen.ending, seen.looks)
-	if seen.replicas != 3 {
-		t.Errorf("there were at most %d replicas at once, the chart expects 3", seen.replicas)
+	if seen.replicas < 3 || seen.replicas > 4 {
+		t.Errorf("there were at most %d replicas at once, the chart expects 3 or 4", seen.replicas)
 	}
 	if seen.ending != 1 {
 		t.Errorf("at most %d replicas were ending at once, the chart expects 1", seen.ending)
