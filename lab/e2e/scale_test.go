@@ -18,10 +18,16 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
+// rate is how many requests a second each service gets all the time. All of it runs on a small node.
+const rate = 25
+
 // releases leads the release through an operator's week, under one load on every service, in which no request may fail:
 //
 //   - an upgrade from the README's values to those of the story, by the other Helm: callers need a token from then on;
-//   - an upgrade to the next release, whose schemas are newer;
+//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum;
+//   - an upgrade to the next release, whose schemas are newer, at the chart's own pace: all replicas that there may be
+//     are replaced, within the connections that the chart counts with;
+//   - the removal of those replicas by the autoscalers, while the load goes on, after which its sums are exact;
 //   - a rollback, begun for one service by the runbook's command for a quick one, after which the replicas of the
 //     release before start on the newer schemas;
 //   - new passwords for the database.
@@ -29,17 +35,22 @@ import (
 // Meanwhile the callers' token is replaced.
 func (s *story) releases(t *T) {
 	rotation := s.rotate(t, rate, 8)
-	open := sample(t, 2*time.Second, s.connections)
-	s.upgrade(t, s.helms[1], s.tag)
+	used := sample(t, 5*time.Second, s.cpu)
+	s.upgrade(t, s.helms[1], s.tag, s.wide()...)
 	revision := strings.TrimSpace(must(t, "get", "secrets", "--selector=owner=helm,status=deployed,name="+release,
 		"-o", "jsonpath={.items[*].metadata.labels.version}"))
 
+	more := s.grow(t, used)
+	before := s.schemas(t)
+	s.rollOut(t)
+	newer := s.schemas(t)
+	s.shrink(t)
+	wantFlawless(t, stopLoads(t, more), 500)
+
+	open := sample(t, 2*time.Second, s.connections)
 	if s.next == "" {
 		t.Log("NOT CHECKED: newer schemas and the way back, because the images of a next release are not there")
 	} else {
-		before := s.schemas(t)
-		s.upgrade(t, s.helms[0], s.next)
-		newer := s.schemas(t)
 		for service, version := range newer {
 			if version <= before[service] {
 				t.Errorf("the schema of %s had the version %d, and has %d after the upgrade", service, before[service], version)
@@ -52,6 +63,7 @@ func (s *story) releases(t *T) {
 		if back := s.schemas(t); fmt.Sprint(back) != fmt.Sprint(newer) {
 			t.Errorf("the rollback changed the schemas' versions from %v to %v", newer, back)
 		}
+		s.shrink(t) // the autoscalers are those of before, too
 	}
 	s.passwords(t)
 	wantFlawless(t, s.stop(t, rotation), 500)
@@ -63,28 +75,6 @@ func (s *story) releases(t *T) {
 	if len(policies.Items) < len(s.rows) {
 		t.Errorf("after the upgrades there are %d NetworkPolicies for %d services", len(policies.Items), len(s.rows))
 	}
-}
-
-// rate is how many requests a second each service gets all the time. Both stories run on a small node.
-const rate = 25
-
-// scaled shows that any number of replicas stays correct while autoscalers choose it. More load on every service makes
-// each autoscaler add replicas up to its maximum. Then all replicas are replaced, at the chart's own pace and within the
-// connections that it counts with, by those of the next release. Then the autoscalers remove replicas while the load
-// goes on. No request fails, and the sums are exact.
-func (s *story) scaled(t *T) {
-	wide := append(s.values(append(s.wide(), "global.migrations.mode=job")...), "--set-string=global.image.tag="+s.tag)
-	s.limit(t, run(t, "", s.helms[0], append([]string{"install", release, chart, "--dry-run=client"}, wide...)...))
-	s.readNotes(t, run(t, "", s.helms[0], append([]string{"install", release, chart, "--wait"}, wide...)...))
-	rolledOut(t)
-
-	used := sample(t, 5*time.Second, s.cpu)
-	loads := startLoads(t, s.settings, rate, 8, s.services...)
-	loads = append(loads, s.grow(t, used)...)
-	s.rollOut(t)
-	s.shrink(t)
-	wantFlawless(t, stopLoads(t, loads), 500)
-	run(t, "", s.helms[0], "uninstall", release, "--namespace", string(s.place), "--wait")
 }
 
 // rollOut upgrades every service at once, each with as many replicas as its autoscaler may make, while the pod of `helm

@@ -79,7 +79,6 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 				ways.byKubectl(t)
 			}},
 			{"the service alone has been replaced", ways.restarted},
-			{"every autoscaler adds replicas and removes them", ways.scaled},
 		})
 	})
 }
@@ -178,9 +177,9 @@ func (s *story) values(more ...string) []string {
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
 			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)),
 			// Faster rollouts than by default, in which both replicas may stand beside two new ones. In wide ones, at the
-			// chart's own pace, a replica may take 16 s to end.
+			// chart's own pace, a replica may take 14 s to end.
 			fmt.Sprintf("--set=%[1]s.minReadySeconds=2,%[1]s.autoscaling.maxReplicas=2", name),
-			fmt.Sprintf("--set=%[1]s.shutdown.preStopSeconds=3,%[1]s.shutdown.delaySeconds=2,%[1]s.shutdown.timeoutSeconds=6",
+			fmt.Sprintf("--set=%[1]s.shutdown.preStopSeconds=2,%[1]s.shutdown.delaySeconds=1,%[1]s.shutdown.timeoutSeconds=6",
 				name),
 			// Little load makes replicas here, and its end removes them soon.
 			fmt.Sprintf("--set=%s.autoscaling.targetCPUAverageValue=%s", name, target),
