@@ -24,15 +24,15 @@ const rate = 25
 // releases leads the release through an operator's week, under one load on every service, in which no request may fail:
 //
 //   - an upgrade from the README's values to those of the story, by the other Helm: callers need a token from then on;
-//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum;
+//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum, where they stay;
 //   - an upgrade to the next release, whose schemas are newer, at the chart's own pace: all replicas that there may be
 //     are replaced, within the connections that the chart counts with;
-//   - the removal of those replicas by the autoscalers, while the load goes on, after which its sums are exact;
+//   - the removal of those replicas by the autoscalers;
 //   - a rollback, begun for one service by the runbook's command for a quick one, after which the replicas of the
 //     release before start on the newer schemas;
 //   - new passwords for the database.
 //
-// Meanwhile the callers' token is replaced.
+// Meanwhile the callers' token is replaced. At the end the sums are exact.
 func (s *story) releases(t *T) {
 	rotation := s.rotate(t, rate, 8)
 	used := sample(t, 5*time.Second, s.cpu)
@@ -40,12 +40,11 @@ func (s *story) releases(t *T) {
 	revision := strings.TrimSpace(must(t, "get", "secrets", "--selector=owner=helm,status=deployed,name="+release,
 		"-o", "jsonpath={.items[*].metadata.labels.version}"))
 
-	more := s.grow(t, used)
+	wantFlawless(t, stopLoads(t, s.grow(t, used)), 500)
 	before := s.schemas(t)
 	s.rollOut(t)
 	newer := s.schemas(t)
 	s.shrink(t)
-	wantFlawless(t, stopLoads(t, more), 500)
 
 	open := sample(t, 2*time.Second, s.connections)
 	if s.next == "" {
@@ -319,7 +318,7 @@ func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	return loads
 }
 
-// shrink lets the autoscalers remove replicas although the load goes on: by the chart's own target it needs two of each.
+// shrink lets the autoscalers remove replicas while the load goes on: by the chart's own target it needs two of each.
 // It waits until the others have drained and are gone.
 func (s *story) shrink(t *T) {
 	t.Helper()
