@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -144,7 +145,7 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 
 // translators returns what turns errors into problems, the service's own first.
 func (c *Chassis) translators() []func(error) *problem.Error {
-	return append(slices.Clip(c.settings.Errors), contention.Problem, sqldb.Problem)
+	return append(slices.Clip(c.settings.Errors), groupProblem, contention.Problem, sqldb.Problem)
 }
 
 // AddListener adds an API listener with the service's limits, which Run starts. name is its label in metrics and logs,
@@ -201,6 +202,23 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 		Contention: c.lock, Share: c.share,
 		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
+}
+
+// GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their slots
+// are in the schema; where it is empty there are none.
+func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
+	limits := groupcommit.Limits{
+		DB: c.DB(), Queue: c.common.MaxInFlight, InFlight: inFlight,
+		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
+		Timeout:    c.common.RequestTimeout,
+		Contention: c.lock, Share: c.share,
+		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
+	}
+	if schema != "" {
+		limits.Slots = groupcommit.NewSlots(limits.DB, schema, c.common.RequestTimeout)
+		c.Add(lifecycle.Part{Name: "slots", Run: limits.Slots.Run})
+	}
+	return limits
 }
 
 // Add adds parts of the service's own. Run starts them in this order, after the database and before the API listeners.

@@ -386,5 +386,5 @@ func (w *counts) check(ctx context.Context, f *findings) {
 		"answered; %d have nothing unknown", len(names), differ, wrong, exact)
 	f.addf(sameAnswers, len(w.wrong) == 0, "%d keys: answers that they forbid: %v", w.made, w.wrong)
 	f.signs[replays] = w.again
-	w.checkOutcomes(ctx, f)
+	w.checkOutcomes(ctx, f, w.lost)
 }

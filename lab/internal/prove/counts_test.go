@@ -115,7 +115,7 @@ func TestCountOutcomes(t *testing.T) {
 	} {
 		s := site{window: tc.window, metric: resolvedSince}
 		f := &findings{ops: ops{op(0, 1, done, add(5), values(5)), tc.op}, signs: map[string]int{}}
-		(&counts{keys: newKeys(s, 1, nil), lost: 3}).checkOutcomes(t.Context(), f)
+		s.checkOutcomes(t.Context(), f, 3)
 		wantOutcomes(t, tc.window, f, tc.want...)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
@@ -151,37 +150,6 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 		w.again++
 	}
 	return true
-}
-
-// requestTimeout is REQUEST_TIMEOUT of the replicas, but for what a timer may be early by.
-const requestTimeout = 3900 * time.Millisecond
-
-// checkOutcomes demands that no caller was told OUTCOME_UNKNOWN in windows in which the database comes back, unless it
-// stayed away until the request's deadline.
-func (w *counts) checkOutcomes(ctx context.Context, f *findings) {
-	now, _ := w.metric(ctx, resolvedTotal)
-	f.signs[resolved] = int(max(0, now-w.lost))
-	if w.window == windowRestart { // which a change may outlive that the service sends again
-		f.signs[notApplied] = f.signs[resolved]
-	}
-	switch w.window {
-	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart, windowCitusCoordinator,
-		windowCitusReplies:
-	default:
-		return
-	}
-	early, late := 0, 0
-	for _, op := range f.ops {
-		switch {
-		case op.Code != string(rowlock.ErrOutcomeUnknown):
-		case op.Return-op.Call < requestTimeout:
-			early++
-		default:
-			late++
-		}
-	}
-	f.addf(outcomes, early == 0, "%d OUTCOME_UNKNOWN, %d more when the database stayed away until the deadline; "+
-		"%d lost answers were resolved", early, late, f.signs[resolved])
 }
 
 // countSum holds what a counter's answers add up to.

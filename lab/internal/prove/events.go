@@ -46,16 +46,19 @@ func addsEvent(op history.Op) bool { return op.Key == "add" }
 type events struct {
 	site
 
-	api *api.Client
+	api  *api.Client
+	lost float64 // answers that the replicas had resolved before
 
 	mu    sync.Mutex
 	ids   []int64 // that were acknowledged in this window
 	count int64   // the most that was answered
 }
 
-func newEvents(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newEvents(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, services.Once(s.client)...)
-	return &events{site: s, api: client}, err
+	w := &events{site: s, api: client}
+	w.lost, _ = s.metric(ctx, resolvedTotal)
+	return w, err
 }
 
 // step adds an event, or reads one that was acknowledged, or counts; now and then it adds
@@ -218,4 +221,7 @@ func (w *events) check(ctx context.Context, f *findings) {
 		rows.N, rows.IDs, rows.Lowest, rows.Highest, rows.Status, doubled)
 	f.addf("worked once", changed == 0 && again == 0,
 		"%d values changed between two reads, %d given a second time", changed, again)
+	if !w.maria { // MySQL proves no outcome
+		w.checkOutcomes(ctx, f, w.lost)
+	}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -34,7 +33,7 @@ func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
 		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg),
 		Lock:   contention.Settings{Lock: "id", Grouped: true},
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	}
 }
 
@@ -72,7 +71,7 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openStore(cfg, c.DB(), c.GroupLimits(cfg.CoalesceInFlight))
+	s, err := openStore(cfg, c.GroupCommit(slotsIn(cfg), cfg.CoalesceInFlight))
 	if err != nil {
 		return nil, nil, err
 	}

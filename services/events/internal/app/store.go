@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
@@ -43,12 +43,21 @@ func check(c Config) func(context.Context, *sqldb.DB) error {
 	return postgres.Check
 }
 
-// openStore returns a store on db.
+// openStore returns a store on the database of limits.
 //
 //nolint:ireturn // one of two adapters
-func openStore(c Config, db *sqldb.DB, limits coalesce.Limits) (store, error) {
+func openStore(c Config, limits groupcommit.Limits) (store, error) {
 	if onMySQL(c.DatabaseURL) {
-		return mysql.New(db, limits)
+		return mysql.New(limits)
 	}
-	return postgres.New(db, limits)
+	return postgres.New(limits)
+}
+
+// slotsIn returns the schema with the slots of new events: that of the migrations' history, because the two tables may
+// have no key, and a slot needs one. MySQL has none.
+func slotsIn(c Config) string {
+	if onMySQL(c.DatabaseURL) {
+		return ""
+	}
+	return postgres.Migrations().HistorySchema
 }

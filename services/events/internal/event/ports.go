@@ -30,6 +30,12 @@ type New struct {
 	Pending bool
 }
 
+// Size returns roughly how many bytes the event takes on the wire to the database.
+func (n New) Size() int {
+	const overhead = 32
+	return len(n.Value) + overhead
+}
+
 // Queue is the outbound port of the workers.
 type Queue interface {
 	// Work claims up to limit pending events that no other transaction has claimed, calls value for each, and stores

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -31,7 +31,10 @@ func openStore(t *testing.T) *postgres.Store {
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 4, LockTimeout: lock, StatementTimeout: statement,
 	}, prometheus.NewRegistry())
-	store, err := postgres.New(db, coalesce.Limits{LockTimeout: lock, StatementTimeout: statement})
+	store, err := postgres.New(groupcommit.Limits{
+		DB: db, Slots: groupcommit.NewSlots(db, postgres.Migrations().HistorySchema, time.Minute),
+		LockTimeout: lock, StatementTimeout: statement,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +43,7 @@ func openStore(t *testing.T) *postgres.Store {
 
 func newServer(t *testing.T, store event.Repository) *apptest.API {
 	t.Helper()
-	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}}
+	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 1000, deps, func(e *echo.Echo) {
 		httpapi.Register(e, event.NewService(store, func() string { return "word" }), nil)
 	})
@@ -118,9 +121,6 @@ func TestErrorsOfTheStore(t *testing.T) {
 		code   string
 	}{
 		{event.ErrStatus, 503, "NOT_APPLIED"},
-		{coalesce.ErrQueueFull, 503, "OVERLOADED"},
-		{coalesce.ErrLocked, 503, "NOT_APPLIED"},
-		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
 		{errors.New("a bug"), 500, "INTERNAL"},
 	} {
 		s := newServer(t, failing{tc.err})

@@ -8,9 +8,9 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
@@ -49,7 +49,7 @@ func TestLockedStatus(t *testing.T) {
 				return seen.Conflicts(t, contention.LockTimeout) > before
 			})
 			if long {
-				wantAnswers(coalesce.ErrLocked)
+				wantAnswers(groupcommit.ErrLocked)
 			}
 			_, err := s.Count(ctx)
 			return err

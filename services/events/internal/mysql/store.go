@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -28,8 +26,7 @@ func Migrations() migrate.Source {
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.
 type Store struct {
 	db    *sqldb.DB
-	adds  *allocate.Groups
-	lock  *contention.Metrics
+	adds  *groupcommit.Committer[struct{}, event.New, event.ID]
 	turns turns
 }
 
@@ -38,12 +35,17 @@ var (
 	_ event.Queue      = (*Store)(nil)
 )
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, limits coalesce.Limits) (*Store, error) {
-	s := &Store{db: db, lock: limits.Contention}
+// New returns a store on the database of limits, whose schema must have been migrated.
+func New(limits groupcommit.Limits) (*Store, error) {
+	adds, err := groupcommit.New(groupcommit.Config[struct{}, event.New, event.ID]{
+		Limits: limits,
+		Name:   "events_add",
+		Key:    func(event.New) struct{} { return struct{}{} }, // the one row of status
+		Size:   event.New.Size,
+		Send:   insertGroup,
+	})
+	s := &Store{db: limits.DB, adds: adds}
 	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
-	var err error
-	s.adds, err = allocate.NewGroups(s.insertGroup, limits)
 	return s, err
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
@@ -40,8 +40,8 @@ func openPool(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
 // openStore opens the store of one replica; seen, which may be nil, gets its lock metrics.
 func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store {
 	t.Helper()
-	s, err := mysql.New(openPool(t, dsn, seen), coalesce.Limits{
-		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
+	s, err := mysql.New(groupcommit.Limits{
+		DB: openPool(t, dsn, seen), LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
 	})
 	if err != nil {
 		t.Fatal(err)

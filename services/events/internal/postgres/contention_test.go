@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
@@ -46,7 +46,7 @@ func TestLockedStatus(t *testing.T) {
 			holder.Rollback()
 		}
 		for range adds {
-			if err := <-answers; long != errors.Is(err, coalesce.ErrLocked) || !long && err != nil {
+			if err := <-answers; long != errors.Is(err, groupcommit.ErrLocked) || !long && err != nil {
 				t.Errorf("locked for long: %t; got %v", long, err)
 			}
 		}
@@ -73,7 +73,8 @@ func TestCallersOfLockedStatusHoldAShare(t *testing.T) {
 		URL: dsn, MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, ApplicationName: "events",
 	}, prometheus.NewRegistry())
 	share := contention.NewShare(4*places, nil)
-	s, err := postgres.New(pool, coalesce.Limits{
+	s, err := postgres.New(groupcommit.Limits{
+		DB: pool, Slots: groupcommit.NewSlots(pool, postgres.Migrations().HistorySchema, time.Minute),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Share: share,
 	})
 	if err != nil {

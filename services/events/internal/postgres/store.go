@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -27,8 +25,7 @@ func Migrations() migrate.Source {
 // Store is an event.Repository and an event.Queue on PostgreSQL.
 type Store struct {
 	db    *sqldb.DB
-	adds  *allocate.Groups
-	lock  *contention.Metrics
+	adds  *groupcommit.Committer[struct{}, event.New, event.ID]
 	start startingPoint
 }
 
@@ -37,12 +34,16 @@ var (
 	_ event.Queue      = (*Store)(nil)
 )
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, limits coalesce.Limits) (*Store, error) {
-	s := &Store{db: db, lock: limits.Contention}
-	var err error
-	s.adds, err = allocate.NewGroups(s.insertGroup, limits)
-	return s, err
+// New returns a store on the database of limits, whose schema must have been migrated.
+func New(limits groupcommit.Limits) (*Store, error) {
+	adds, err := groupcommit.New(groupcommit.Config[struct{}, event.New, event.ID]{
+		Limits: limits,
+		Name:   "events_add",
+		Key:    func(event.New) struct{} { return struct{}{} }, // the one row of status
+		Size:   event.New.Size,
+		Send:   insertGroup,
+	})
+	return &Store{db: limits.DB, adds: adds}, err
 }
 
 // Close waits until every new event in flight is answered. The pool stays open.

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
@@ -36,7 +36,8 @@ func openSeen(
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "events", Contention: seen,
 	}, reg)
-	s, err := postgres.New(db, coalesce.Limits{
+	s, err := postgres.New(groupcommit.Limits{
+		DB: db, Slots: groupcommit.NewSlots(db, postgres.Migrations().HistorySchema, statementTimeout),
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
 	})
 	if err != nil {

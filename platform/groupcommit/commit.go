@@ -1,0 +1,233 @@
+package groupcommit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// commit sends a group of the queue and answers its callers: first with a brief wait for locked rows, then for the rows
+// that are free.
+func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
+	begin := time.Now()
+	answers, err := c.send(group, Attempt{LockWait: min(briefWait, c.cfg.LockTimeout)})
+
+	switch {
+	case !isLocked(err):
+		c.settleParts(group, answers, err, c.commit)
+	case oneKey(group), time.Since(begin) >= c.cfg.LockTimeout: // no row is free: the table itself may be locked
+		c.settle(group, make([]*R, len(group)), nil)
+	default:
+		glances := maxGlances
+		c.commitFree(group, &glances)
+	}
+}
+
+// commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the group
+// is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
+func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
+	if *glances == 0 {
+		c.settle(group, make([]*R, len(group)), nil)
+		return
+	}
+	answers, err := c.send(group, Attempt{LockWait: glance, SkipLocked: true})
+
+	again := func(part []*call[K, Q, R]) { c.commitFree(part, glances) }
+	switch {
+	case !isLocked(err):
+		c.settleParts(group, answers, err, again)
+	case oneKey(group):
+		*glances--
+		c.settle(group, make([]*R, len(group)), nil)
+	default:
+		*glances--
+		halve(group, again)
+	}
+}
+
+// settleParts answers a group. Where one request may be at fault for the error, it sends the halves by again instead.
+func (c *Committer[K, Q, R]) settleParts(
+	group []*call[K, Q, R], answers []*R, err error, again func(part []*call[K, Q, R]),
+) {
+	if len(group) > 1 && oneAtFault(err) {
+		halve(group, again)
+		return
+	}
+	c.settle(group, answers, err)
+}
+
+func halve[T any](group []T, send func(part []T)) {
+	half := len(group) / 2
+	send(group[:half])
+	send(group[half:])
+}
+
+// oneAtFault reports whether the server refused a value or a constraint was violated, and nothing was applied: a single
+// request of the group may be the cause.
+func oneAtFault(err error) bool {
+	e := sqldb.Classify(err, false)
+	return e != nil && e.Outcome == sqldb.NotApplied && (e.Reason == sqldb.Constraint || e.Reason == sqldb.Data)
+}
+
+// isLocked reports whether a lock did not come free in time, and nothing was applied.
+func isLocked(err error) bool { return sqldb.LockTimedOut(err) }
+
+// oneKey reports whether all requests of a group are of one key.
+func oneKey[K comparable, Q, R any](group []*call[K, Q, R]) bool {
+	for _, w := range group {
+		if w.key != group[0].key {
+			return false
+		}
+	}
+	return true
+}
+
+// settle answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the answer
+// nil, go to the lane of their key, and a lane whose row was free ends.
+func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	answered := 0
+	free := make(map[K]bool)
+	locked := make(map[K][]*call[K, Q, R])
+	for i, w := range group {
+		if err == nil && answers[i] == nil {
+			locked[w.key] = append(locked[w.key], w)
+			continue
+		}
+
+		answered++
+		a := answer[R]{err: err}
+		if err == nil {
+			a.value, free[w.key] = *answers[i], true
+		}
+		if w.inLane {
+			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+		}
+		c.finish(w, a)
+	}
+	c.crowd.expect(answered, c.queue.len(), c.cfg.MaxItems)
+
+	for key, calls := range locked {
+		c.standFirst(key, calls)
+	}
+	for key := range free {
+		if len(locked[key]) == 0 {
+			c.endLane(key)
+		}
+	}
+}
+
+// send sends a group and returns one answer for each request, nil where its row is locked.
+func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers []*R, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+
+	c.observe(group)
+	ctx, span := c.startSpan(ctx, pass, group)
+	defer func() {
+		if p := recover(); p != nil { // it must not end the process, and how far the group had come is not known
+			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
+		}
+		endSpan(span, answers, err)
+	}()
+
+	requests := make([]Q, len(group))
+	for i, w := range group {
+		requests[i] = w.request
+	}
+	stored, err := c.prove(ctx, pass, requests)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := json.Unmarshal(stored, &answers); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, c.cfg.Name, err)
+	}
+	if len(answers) != len(group) {
+		return nil, fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
+	}
+	return answers, nil
+}
+
+// prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored. A
+// sending that changed nothing and never will is repeated in another slot.
+func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
+	for sends := 1; ; sends++ {
+		s, err := c.cfg.Slots.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+
+		a := c.cfg.Slots.attempt(s, pass)
+		lost, err := c.sendOnce(ctx, s, &a, requests)
+		switch {
+		case err == nil:
+			return a.Answers, nil
+		case !lost && !errors.Is(err, ErrNoSlot), sends == maxSends:
+			return nil, err
+		}
+		if outcome, _ := sqldb.OutcomeOf(err); lost && outcome == sqldb.Unknown {
+			return nil, err
+		}
+	}
+}
+
+// sendOnce sends a group once. When the answer is lost, it asks the slot until the slot tells: then lost is true, and
+// either the group is applied, with the stored answers in a, or it never will be, or err says that nobody knows.
+func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, requests []Q) (lost bool, err error) {
+	ask := func(ctx context.Context) (applied bool, err error) {
+		lost = true
+		a.Answers, err = c.cfg.Slots.ask(ctx, s, a.Number)
+		return a.Answers != nil, err
+	}
+	send := func(ctx context.Context, session Session) error {
+		a.Answers, a.Waited = nil, 0
+		return c.cfg.Send(ctx, session, a, requests)
+	}
+
+	switch {
+	case c.cfg.Slots == nil: // MySQL
+		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) },
+			sqldb.WithLockTimeout(a.LockWait))
+	case c.cfg.Transaction:
+		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) },
+			sqldb.WithLockTimeout(a.LockWait), sqldb.ResolveBy(ask))
+	default:
+		err = c.cfg.DB.OnceResolved(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, ask)
+	}
+
+	switch {
+	case isLocked(err):
+		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
+	case err != nil:
+		return lost, err // what was sent may still arrive: the slot is not used again
+	default:
+		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
+		s.attempt = a.Number
+	}
+	if !lost {
+		c.cfg.Slots.put(s)
+	}
+	return lost, err
+}
+
+// observe records a group that is about to be sent, and how long each request has waited for its first sending.
+func (c *Committer[K, Q, R]) observe(group []*call[K, Q, R]) {
+	c.metrics.size.Observe(float64(len(group)))
+	now := time.Now()
+	for _, w := range group {
+		if !w.observed {
+			w.observed = true
+			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package groupcommit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
+)
+
+// lane holds the callers of a key whose row was found locked. It outlives them by LockTimeout: the next ones would fill the
+// queue anew before the lock is found again.
+type lane[K comparable, Q, R any] struct {
+	calls  []*call[K, Q, R] // that were not sent, in order of arrival
+	places int              // of Limits.Share that its callers hold, those that were sent included
+	inTurn bool             // it is one of Committer.turns
+	until  time.Time        // when it is forgotten if nobody stands in it
+}
+
+// laneOf returns the lane of a key, or nil when its row is not known to be locked. The caller holds c.mu.
+func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
+	l := c.lanes[key]
+	if l != nil && !l.inTurn && time.Now().After(l.until) {
+		delete(c.lanes, key)
+		return nil
+	}
+	return l
+}
+
+// stand puts a call at the end of a lane, or refuses it when it gets no place of Limits.Share. The caller holds c.mu.
+func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], w *call[K, Q, R]) {
+	if c.takePlace(l, w) {
+		l.calls = append(l.calls, w)
+		c.startLane(w.key, l)
+	}
+}
+
+// standFirst puts calls of a key that were sent, and whose row is locked, before the others of its lane. The caller holds
+// c.mu.
+func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
+	l := c.lanes[key]
+	if l == nil {
+		c.forgetIdle()
+		l = new(lane[K, Q, R])
+		c.lanes[key] = l
+	}
+	l.until = time.Now().Add(c.cfg.LockTimeout)
+
+	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool {
+		if w.abandoned {
+			w.state = finished
+			return true
+		}
+		w.state = queued
+		c.addWaiting(1)
+		return !c.takePlace(l, w)
+	})
+	if len(calls) > 0 {
+		l.calls = append(calls, l.calls...)
+		c.startLane(key, l)
+	}
+}
+
+// takePlace gives a call a place of Limits.Share, unless it has one, or answers ErrCrowded. The caller holds c.mu.
+func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool {
+	w.inLane = true
+	if w.place != nil {
+		return true
+	}
+	if !c.cfg.Share.Take(l.places) {
+		c.addWaiting(-1)
+		c.finish(w, answer[R]{err: contention.ErrCrowded})
+		return false
+	}
+	l.places++
+	w.place = &l.places
+	return true
+}
+
+// givePlace gives a call's place back, if it has one. The caller holds c.mu.
+func (c *Committer[K, Q, R]) givePlace(w *call[K, Q, R]) {
+	if w.place != nil {
+		*w.place--
+		w.place = nil
+		c.cfg.Share.Give()
+	}
+}
+
+// startLane gives a lane a turn and makes sure that the lanes are served. The caller holds c.mu.
+func (c *Committer[K, Q, R]) startLane(key K, l *lane[K, Q, R]) {
+	if !l.inTurn {
+		l.inTurn = true
+		c.turns = append(c.turns, key)
+		c.metrics.slow.Set(float64(len(c.turns)))
+	}
+	if !c.lanesServe {
+		c.lanesServe = true
+		go c.serveLanes()
+	}
+}
+
+// endLane lets the callers of a key, whose row was found free, go to the queue. The caller holds c.mu.
+func (c *Committer[K, Q, R]) endLane(key K) {
+	l := c.lanes[key]
+	if l == nil {
+		return
+	}
+
+	delete(c.lanes, key)
+	c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
+	c.metrics.slow.Set(float64(len(c.turns)))
+	for _, w := range l.calls {
+		c.givePlace(w)
+		c.push(w)
+	}
+}
+
+// forgetIdle bounds the number of lanes. The caller holds c.mu.
+func (c *Committer[K, Q, R]) forgetIdle() {
+	if len(c.lanes) < c.cfg.Queue {
+		return
+	}
+	for key, l := range c.lanes {
+		if !l.inTurn {
+			delete(c.lanes, key)
+		}
+	}
+}
+
+// serveLanes serves the lanes until nobody stands in one. Each round first sends the requests of all lanes for the rows
+// that are free by now, and then waits for the row of one lane, the next in turn, with a wait that doubles while none comes
+// free. So the lanes use one connection however many rows are locked, a row that has come free is found within one wait,
+// and for one that other replicas keep busy the replica stands in line at the server.
+func (c *Committer[K, Q, R]) serveLanes() {
+	wait := briefWait
+	for {
+		if group := c.takeLanes(); len(group) > 0 {
+			glances := maxGlances
+			c.commitFree(group, &glances)
+		}
+
+		group, lockWait := c.takeLane(wait)
+		if lockWait == 0 {
+			return
+		}
+		if c.waitForLane(group, lockWait) {
+			wait = briefWait
+		} else {
+			wait = min(2*wait, longestWait)
+		}
+	}
+}
+
+// waitForLane sends requests of one lane, which wait for its row. It returns false when the row stayed locked.
+func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Duration) (free bool) {
+	answers, err := c.send(group, Attempt{LockWait: wait})
+
+	free = true
+	switch {
+	case isLocked(err):
+		free, answers, err = false, make([]*R, len(group)), nil
+	case len(group) > 1 && oneAtFault(err):
+		halve(group, func(part []*call[K, Q, R]) { free = c.waitForLane(part, wait) && free })
+		return free
+	}
+	c.settle(group, answers, err)
+	return free
+}
+
+// takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it takes
+// none: whether its row is free is found out by waiting for it. When no lane is left, the goroutine's end is noted.
+func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.expire()
+	if len(c.turns) < 2 {
+		return nil
+	}
+	bytes := 0
+	for _, key := range c.turns {
+		group = c.takeFrom(c.lanes[key], group, &bytes)
+	}
+	c.markSent(group)
+	return group
+}
+
+// takeLane takes the requests of the lane whose turn it is, and returns how long to wait for its row: at most wait, and not
+// beyond its first caller's LockTimeout. When there is no lane it ends the service and returns no wait.
+func (c *Committer[K, Q, R]) takeLane(wait time.Duration) (group []*call[K, Q, R], lockWait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.expire()
+	if len(c.turns) == 0 {
+		c.lanesServe = false
+		c.signalIdle()
+		return nil, 0
+	}
+
+	key := c.turns[0]
+	c.turns = append(c.turns[1:], key)
+	l := c.lanes[key]
+	remaining := c.cfg.LockTimeout - time.Since(l.calls[0].since)
+	bytes := 0
+	group = c.takeFrom(l, nil, &bytes)
+	c.markSent(group)
+
+	// Not shorter than the brief wait, or callers whose time runs out one after the other would keep the others from ever
+	// standing in line at the server.
+	return group, max(min(wait, remaining), briefWait)
+}
+
+// takeFrom moves callers of a lane to a group, as far as they fit. The lane keeps its turn. The caller holds c.mu.
+func (c *Committer[K, Q, R]) takeFrom(l *lane[K, Q, R], group []*call[K, Q, R], bytes *int) []*call[K, Q, R] {
+	for len(l.calls) > 0 && len(group) < c.cfg.MaxItems {
+		w := l.calls[0]
+		*bytes += c.cfg.Size(w.request)
+		if len(group) > 0 && *bytes > c.cfg.MaxBytes {
+			return group
+		}
+		l.calls = l.calls[1:]
+		group = append(group, w)
+	}
+	return group
+}
+
+// expire answers the callers whose LockTimeout is over with ErrLocked, and removes them, those that have left, and lanes in
+// which nobody stands. The caller holds c.mu.
+func (c *Committer[K, Q, R]) expire() {
+	now := time.Now()
+	c.turns = slices.DeleteFunc(c.turns, func(key K) bool {
+		l := c.lanes[key]
+		l.calls = slices.DeleteFunc(l.calls, func(w *call[K, Q, R]) bool {
+			if w.state == finished {
+				return true
+			}
+			if now.Sub(w.since) < c.cfg.LockTimeout {
+				return false
+			}
+			c.addWaiting(-1)
+			c.metrics.gaveUp.Inc()
+			c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
+			c.finish(w, answer[R]{err: ErrLocked})
+			return true
+		})
+		if len(l.calls) > 0 {
+			return false
+		}
+		l.inTurn, l.until = false, now.Add(c.cfg.LockTimeout)
+		return true
+	})
+	c.metrics.slow.Set(float64(len(c.turns)))
+}

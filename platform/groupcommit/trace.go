@@ -1,0 +1,103 @@
+package groupcommit
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A group's span is a child of the first request in it whose trace is recorded, and
+// has links to all recorded ones, that one included. Requests of other traces get a
+// link back, with the time they had waited, so that each trace leads to the statement
+// that carried its request. A group without a recorded request has no span.
+
+// maxLinks bounds a group's links; it is the SDK's own default. The attribute
+// rowlock.batch.requests counts the omitted ones too.
+const maxLinks = 128
+
+// Attributes of a group's span and of its links.
+const (
+	attributeRequests   = attribute.Key("rowlock.batch.requests")
+	attributeRecorded   = attribute.Key("rowlock.batch.requests_recorded")
+	attributeSkipLocked = attribute.Key("rowlock.batch.skip_locked")
+	attributeOutcome    = attribute.Key("rowlock.batch.outcome")
+	attributeLocked     = attribute.Key("rowlock.batch.locked")
+	attributeWait       = attribute.Key("rowlock.batch.wait_ms")
+)
+
+// startSpan begins the span of a group that is about to run, or returns nil when none
+// of its requests is recorded.
+func (c *Committer[K, Q, R]) startSpan(
+	ctx context.Context, pass Attempt, group []*call[K, Q, R],
+) (context.Context, trace.Span) {
+	if c.tracer == nil {
+		return ctx, nil
+	}
+
+	recorded := 0
+	var parent trace.Span
+	var links []trace.Link
+	for _, w := range group {
+		if w.span == nil {
+			continue
+		}
+		recorded++
+		if parent == nil {
+			parent = w.span
+			links = make([]trace.Link, 0, min(len(group), maxLinks))
+		}
+		if len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: w.span.SpanContext()})
+		}
+	}
+	if parent == nil {
+		return ctx, nil
+	}
+	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, parent), "batch "+c.cfg.Name, trace.WithLinks(links...),
+		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded),
+			attributeSkipLocked.Bool(pass.SkipLocked)))
+	own, now := span.SpanContext(), time.Now()
+	for _, w := range group {
+		if w.span != nil && w.span.SpanContext().TraceID() != own.TraceID() {
+			wait := float64(now.Sub(w.since).Microseconds()) / 1000
+			w.span.AddLink(trace.Link{SpanContext: own, Attributes: []attribute.KeyValue{attributeWait.Float64(wait)}})
+		}
+	}
+	return ctx, span
+}
+
+// endSpan ends a group's span, which may be nil. A lock that did not come free, a request that is at fault for the others,
+// and rows left out because they are locked do not set the error status: the requests are sent again.
+func endSpan[R any](span trace.Span, answers []*R, err error) {
+	if span == nil {
+		return
+	}
+	locked := 0
+	for _, a := range answers {
+		if a == nil {
+			locked++
+		}
+	}
+
+	outcome := "done"
+	switch {
+	case isLocked(err):
+		outcome = "lock_wait"
+	case oneAtFault(err):
+		outcome = "split"
+	case err != nil:
+		outcome = "error"
+		span.SetStatus(codes.Error, "") // the sentence may quote what a client sent
+	case locked > 0:
+		outcome = "partial"
+		if locked == len(answers) {
+			outcome = "locked"
+		}
+		span.SetAttributes(attributeLocked.Int(locked))
+	}
+	span.SetAttributes(attributeOutcome.String(outcome))
+	span.End()
+}
