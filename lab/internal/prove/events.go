@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -46,8 +47,9 @@ func addsEvent(op history.Op) bool { return op.Key == "add" }
 type events struct {
 	site
 
-	api  *api.Client
-	lost float64 // answers that the replicas had resolved before
+	api    *api.Client
+	lost   float64 // answers that the replicas had resolved before
+	before int     // events that there were before
 
 	mu    sync.Mutex
 	ids   []int64 // that were acknowledged in this window
@@ -58,7 +60,7 @@ func newEvents(ctx context.Context, s site) (clients, error) { //nolint:ireturn 
 	client, err := api.New(s.url, services.Once(s.client)...)
 	w := &events{site: s, api: client}
 	w.lost, _ = s.metric(ctx, resolvedTotal)
-	return w, err
+	return w, errors.Join(err, s.db.GetContext(ctx, &w.before, `SELECT max(id) FROM events.status`))
 }
 
 // step adds an event, or reads one that was acknowledged, or counts; now and then it adds
@@ -219,9 +221,26 @@ func (w *events) check(ctx context.Context, f *findings) {
 	f.answers() // an event that was acknowledged and is not found
 	f.addf("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
 		rows.N, rows.IDs, rows.Lowest, rows.Highest, rows.Status, doubled)
+	w.checkStored(f, rows.N-w.before)
 	f.addf("worked once", changed == 0 && again == 0,
 		"%d values changed between two reads, %d given a second time", changed, again)
 	if !w.maria { // MySQL proves no outcome
 		w.checkOutcomes(ctx, f, w.lost)
 	}
+}
+
+// checkStored demands that every acknowledged event was added, and that no request was applied twice: what was added
+// beyond them is what callers do not know of. Attackers add events as well, and a standby that lagged may lack some.
+func (w *events) checkStored(f *findings, added int) {
+	if w.window == windowHostile || w.window == windowLossy {
+		return
+	}
+	acknowledged, doubtful := len(w.ids), 0
+	for _, op := range f.ops {
+		if addsEvent(op) && op.Outcome == services.Unknown {
+			doubtful++
+		}
+	}
+	f.addf("stored once", acknowledged <= added && added <= acknowledged+doubtful,
+		"%d events were added, %d were acknowledged, of %d it is not known", added, acknowledged, doubtful)
 }
