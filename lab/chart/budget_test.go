@@ -145,8 +145,8 @@ iidy: {autoscaling: {enabled: false}, replicas: 2}`)
 }
 
 // Where another autoscaler decides, by replicas: null of a service or a workload, the Deployment has no number of
-// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same. There may be
-// one replica, as with minReplicas: 1, which has a successor before it ends.
+// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same. There may
+// be one replica, as with minReplicas: 1, which has a successor before it ends.
 func TestAnotherAutoscaler(t *testing.T) {
 	t.Parallel()
 	const values = `

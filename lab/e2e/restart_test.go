@@ -63,9 +63,8 @@ func (s *story) watch(ctx context.Context, old map[string]bool) {
 	}
 }
 
-// restarted judges the restart. All replicas count, ending ones included, because each
-// has connections. Another client chooses how many there are, so the budget is for two, one that comes before an old one
-// goes, and one that is ending.
+// restarted judges the restart. All replicas count, ending ones included, because each has connections. Another client
+// chooses how many there are, so the budget is for two, one that comes before an old one goes, and one that is ending.
 func (s *story) restarted(t *T) {
 	seen := <-s.restarting
 	if seen.err != nil {

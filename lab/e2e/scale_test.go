@@ -24,7 +24,8 @@ const rate = 25
 // releases leads the release through an operator's week, under one load on every service, in which no request may fail:
 //
 //   - an upgrade from the README's values to those of the story, by the other Helm: callers need a token from then on;
-//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum, where they stay;
+//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum, where they
+//     stay;
 //   - an upgrade to the next release, whose schemas are newer, at the chart's own pace: all replicas that there may be
 //     are replaced, within the connections that the chart counts with;
 //   - the removal of those replicas by the autoscalers;
@@ -152,8 +153,8 @@ func rolledOut(t *T) {
 	must(t, "rollout", "status", "deployment", "--selector=app.kubernetes.io/instance="+release, "--timeout=3m")
 }
 
-// upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then. The
-// roles' limits are those that the notes state, set before there is more to connect.
+// upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then.
+// The roles' limits are those that the notes state, set before there is more to connect.
 func (s *story) upgrade(t *T, helm, tag string, more ...string) {
 	t.Helper()
 	began := time.Now()

@@ -204,8 +204,8 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 	}
 }
 
-// GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their slots
-// are in the schema; where it is empty there are none.
+// GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
+// slots are in the schema; where it is empty there are none.
 func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
 	limits := groupcommit.Limits{
 		DB: c.DB(), Queue: c.common.MaxInFlight, InFlight: inFlight,

@@ -9,7 +9,8 @@ import (
 	"github.com/rowlock/rowlock/platform/groupcommit"
 )
 
-// Each error of group commit has an answer, which says whether the request was applied; others are none of its business.
+// Each error of group commit has an answer, which says whether the request was applied; others are none of its
+// business.
 func TestGroupProblem(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{

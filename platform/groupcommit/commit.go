@@ -30,8 +30,8 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 	}
 }
 
-// commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the group
-// is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
+// commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the
+// group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
 	if *glances == 0 {
 		c.settle(group, make([]*R, len(group)), nil)
@@ -89,8 +89,8 @@ func oneKey[K comparable, Q, R any](group []*call[K, Q, R]) bool {
 	return true
 }
 
-// settle answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the answer
-// nil, go to the lane of their key, and a lane whose row was free ends.
+// settle answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the
+// answer nil, go to the lane of their key, and a lane whose row was free ends.
 func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

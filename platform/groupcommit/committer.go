@@ -3,13 +3,13 @@ package groupcommit
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
@@ -63,8 +63,11 @@ type Limits struct {
 
 // Session is what Send sends statements on: a connection, or the transaction on one.
 type Session interface {
-	sqlx.ExecerContext
+	// ExecContext sends a statement that returns no rows.
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	// GetContext scans the first row into dest, as sqlx does. No row is sql.ErrNoRows.
 	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	// SelectContext scans all rows into the slice at dest, as sqlx does.
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
@@ -72,8 +75,8 @@ type Session interface {
 type Attempt struct {
 	// LockWait is the lock_timeout of the statements.
 	LockWait time.Duration
-	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row must
-	// never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
+	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
+	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
 	SkipLocked bool
 	// Slot names the slot, and Number the attempt that this sending takes. A transaction calls Store. A single statement
 	// locks the slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the
@@ -90,9 +93,9 @@ type Attempt struct {
 	storeSQL string
 }
 
-// Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a transaction.
-// It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not hold the attempt
-// before.
+// Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
+// transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
+// hold the attempt before.
 func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
 	encoded, err := json.Marshal(answers)
 	if err != nil {
@@ -181,8 +184,8 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	return c, nil
 }
 
-// Do puts a request into the next group and returns its answer once the group has committed. Beside the database's errors
-// it returns those of this package, and contention.ErrCrowded.
+// Do puts a request into the next group and returns its answer once the group has committed. Beside the database's
+// errors it returns those of this package, and contention.ErrCrowded.
 func (c *Committer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	var none R
 	if err := ctx.Err(); err != nil {
@@ -275,8 +278,8 @@ func (c *Committer[K, Q, R]) serve() {
 	}
 }
 
-// take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. The caller
-// holds c.mu.
+// take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. The
+// caller holds c.mu.
 func (c *Committer[K, Q, R]) take() []*call[K, Q, R] {
 	var group []*call[K, Q, R]
 	bytes := 0
@@ -332,8 +335,8 @@ func (c *Committer[K, Q, R]) signalIdle() {
 	}
 }
 
-// Close refuses new requests and waits until all others are answered. It returns ctx's error when ctx ends first; they are
-// answered all the same.
+// Close refuses new requests and waits until all others are answered. It returns ctx's error when ctx ends first; they
+// are answered all the same.
 func (c *Committer[K, Q, R]) Close(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()

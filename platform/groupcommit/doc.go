@@ -1,11 +1,11 @@
 // Package groupcommit makes changes: it gathers the requests of concurrent callers into groups, sends each group in one
-// statement or one transaction, answers every caller once that has committed, and finds out what became of a group whose
-// answer was lost.
+// statement or one transaction, answers every caller once that has committed, and finds out what became of a group
+// whose answer was lost.
 //
 // One commit for each request costs a round trip and an fsync, and a hot row then changes at the speed of commits. Here
-// the next group forms while the last one is under way: nothing waits when the database is idle, and groups grow with the
-// load. The idea is the group commit of database logs (DeWitt et al., "Implementation Techniques for Main Memory Database
-// Systems", SIGMOD 1984), moved to the client's side of the wire.
+// the next group forms while the last one is under way: nothing waits when the database is idle, and groups grow with
+// the load. The idea is the group commit of database logs (DeWitt et al., "Implementation Techniques for Main Memory
+// Database Systems", SIGMOD 1984), moved to the client's side of the wire.
 //
 //	Do ──► queue ──► group ──► send, wait briefly for locks ──► COMMIT ──► answers
 //	         ▲                   │                        │
@@ -20,25 +20,26 @@
 //   - A caller is answered after COMMIT and never before: what was acknowledged is stored.
 //   - A group is sent again only when it is certain that the last sending changed nothing and never will.
 //   - A locked row delays the callers of its own key and nobody else.
-//   - A caller whose context ends before its request is sent is told that nothing was applied ([ErrLeft]). Afterwards the
-//     request stands, and the caller is told that the outcome is unknown ([ErrUnknown]).
+//   - A caller whose context ends before its request is sent is told that nothing was applied ([ErrLeft]). Afterwards
+//     the request stands, and the caller is told that the outcome is unknown ([ErrUnknown]).
 //   - Requests of one key are answered as if they had come one by one.
 //   - Size of a group, length of the queue, groups under way, waits and retries are bounded.
 //
 // # Slots
 //
-// A slot is a row that belongs to one replica while it exists, and to one group at a time. Whoever commits a group writes
-// the group's answers and the number of its attempt into the slot, in the same commit, and changes nothing when the slot
-// does not hold the attempt before. So after a lost answer the slot tells what happened: see [Slots]. A slot is the only
-// proof of an outcome that there is. MySQL has none, and a lost COMMIT there stays unknown.
+// A slot is a row that belongs to one replica while it exists, and to one group at a time. Whoever commits a group
+// writes the group's answers and the number of its attempt into the slot, in the same commit, and changes nothing when
+// the slot does not hold the attempt before. So after a lost answer the slot tells what happened: see [Slots]. A slot
+// is the only proof of an outcome that there is. MySQL has none, and a lost COMMIT there stays unknown.
 //
 // # Locked rows
 //
-// Replicas collide on a hot row for milliseconds all the time, so a group waits for its locks briefly at first. When that
-// runs out it takes the rows that are free, and the requests of the others go to the lane of their key, where they wait up
-// to [Limits.LockTimeout] ([ErrLocked]). While a lane exists, those that come for its key stand in it too. A row that
-// another session is inserting cannot be skipped: a group that meets one is halved, until the request at fault is alone.
+// Replicas collide on a hot row for milliseconds all the time, so a group waits for its locks briefly at first. When
+// that runs out it takes the rows that are free, and the requests of the others go to the lane of their key, where they
+// wait up to [Limits.LockTimeout] ([ErrLocked]). While a lane exists, those that come for its key stand in it too. A
+// row that another session is inserting cannot be skipped: a group that meets one is halved, until the request at fault
+// is alone.
 //
-// The callers in lanes hold places of [Limits.Share], so that one locked row cannot take all requests that a replica may
-// have in flight.
+// The callers in lanes hold places of [Limits.Share], so that one locked row cannot take all requests that a replica
+// may have in flight.
 package groupcommit

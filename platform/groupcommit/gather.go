@@ -15,12 +15,12 @@ const (
 	maxSkip = 256
 )
 
-// crowd holds the callers that the next group waits for. Clients that send one request after the other come back as soon as
-// they are answered. A group that is taken at once has only those that came while the last one was under way, and from then
-// on two halves take turns, each with a commit of its own. So the next group waits, for comeBack at most, until as many are
-// in the queue as were answered or waiting when the last one ended. After a wait for which fewer than half of the missing
-// came, the next groups do not wait, each time twice as many. Where several groups may be under way none waits: the next
-// one keeps the database busy. It changes only under Committer.mu.
+// crowd holds the callers that the next group waits for. Clients that send one request after the other come back as
+// soon as they are answered. A group that is taken at once has only those that came while the last one was under way,
+// and from then on two halves take turns, each with a commit of its own. So the next group waits, for comeBack at most,
+// until as many are in the queue as were answered or waiting when the last one ended. After a wait for which fewer than
+// half of the missing came, the next groups do not wait, each time twice as many. Where several groups may be under way
+// none waits: the next one keeps the database busy. It changes only under Committer.mu.
 type crowd struct {
 	size  int           // callers that are expected
 	until time.Time     // when they are not waited for any more
@@ -99,8 +99,8 @@ func (c *Committer[K, Q, R]) gather() {
 }
 
 // yield yields the processor as long as that brings callers into the queue. Goroutines that are ready to run belong to
-// requests that have just arrived, or to callers that have just been answered: run before the group is taken, they make it
-// larger instead of waiting for the next one. Where none is ready a yield returns at once.
+// requests that have just arrived, or to callers that have just been answered: run before the group is taken, they make
+// it larger instead of waiting for the next one. Where none is ready a yield returns at once.
 func (c *Committer[K, Q, R]) yield() {
 	for before := -1; ; {
 		c.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// lane holds the callers of a key whose row was found locked. It outlives them by LockTimeout: the next ones would fill the
-// queue anew before the lock is found again.
+// lane holds the callers of a key whose row was found locked. It outlives them by LockTimeout: the next ones would fill
+// the queue anew before the lock is found again.
 type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
 	places int              // of Limits.Share that its callers hold, those that were sent included
@@ -34,8 +34,8 @@ func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], w *call[K, Q, R]) {
 	}
 }
 
-// standFirst puts calls of a key that were sent, and whose row is locked, before the others of its lane. The caller holds
-// c.mu.
+// standFirst puts calls of a key that were sent, and whose row is locked, before the others of its lane. The caller
+// holds c.mu.
 func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
 	l := c.lanes[key]
 	if l == nil {
@@ -127,9 +127,9 @@ func (c *Committer[K, Q, R]) forgetIdle() {
 }
 
 // serveLanes serves the lanes until nobody stands in one. Each round first sends the requests of all lanes for the rows
-// that are free by now, and then waits for the row of one lane, the next in turn, with a wait that doubles while none comes
-// free. So the lanes use one connection however many rows are locked, a row that has come free is found within one wait,
-// and for one that other replicas keep busy the replica stands in line at the server.
+// that are free by now, and then waits for the row of one lane, the next in turn, with a wait that doubles while none
+// comes free. So the lanes use one connection however many rows are locked, a row that has come free is found within
+// one wait, and for one that other replicas keep busy the replica stands in line at the server.
 func (c *Committer[K, Q, R]) serveLanes() {
 	wait := briefWait
 	for {
@@ -166,8 +166,9 @@ func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Durat
 	return free
 }
 
-// takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it takes
-// none: whether its row is free is found out by waiting for it. When no lane is left, the goroutine's end is noted.
+// takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it
+// takes none: whether its row is free is found out by waiting for it. When no lane is left, the goroutine's end is
+// noted.
 func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,8 +185,8 @@ func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
 	return group
 }
 
-// takeLane takes the requests of the lane whose turn it is, and returns how long to wait for its row: at most wait, and not
-// beyond its first caller's LockTimeout. When there is no lane it ends the service and returns no wait.
+// takeLane takes the requests of the lane whose turn it is, and returns how long to wait for its row: at most wait, and
+// not beyond its first caller's LockTimeout. When there is no lane it ends the service and returns no wait.
 func (c *Committer[K, Q, R]) takeLane(wait time.Duration) (group []*call[K, Q, R], lockWait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,8 +225,8 @@ func (c *Committer[K, Q, R]) takeFrom(l *lane[K, Q, R], group []*call[K, Q, R], 
 	return group
 }
 
-// expire answers the callers whose LockTimeout is over with ErrLocked, and removes them, those that have left, and lanes in
-// which nobody stands. The caller holds c.mu.
+// expire answers the callers whose LockTimeout is over with ErrLocked, and removes them, those that have left, and
+// lanes in which nobody stands. The caller holds c.mu.
 func (c *Committer[K, Q, R]) expire() {
 	now := time.Now()
 	c.turns = slices.DeleteFunc(c.turns, func(key K) bool {

@@ -129,7 +129,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A row that another session is inserting is neither missing nor skipped: its callers wait in a lane, the others do not.
+// A row that another session is inserting is neither missing nor skipped: its callers wait in a lane, the others do
+// not.
 func TestUncommittedInsert(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

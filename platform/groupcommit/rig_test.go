@@ -143,7 +143,8 @@ func add(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, gro
 	for _, row := range rows {
 		changed, values = append(changed, row.Key), append(values, n[row.Key])
 	}
-	const update = `UPDATE rig.counters c SET n = w.n FROM unnest($1::text[], $2::bigint[]) AS w (key, n) WHERE c.key = w.key`
+	const update = `UPDATE rig.counters c SET n = w.n
+		FROM unnest($1::text[], $2::bigint[]) AS w (key, n) WHERE c.key = w.key`
 	if _, err := s.ExecContext(ctx, update, pq.Array(changed), pq.Array(values)); err != nil {
 		return err
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Slots are the rows of the table slots(id, attempt, answers, used_at) in a schema, that a replica has made for its groups.
-// A group in flight has one to itself. The group's commit writes the attempt and the answers, and it changes nothing when
-// the slot does not hold the attempt before. So the slot proves an outcome:
+// Slots are the rows of the table slots(id, attempt, answers, used_at) in a schema, that a replica has made for its
+// groups. A group in flight has one to itself. The group's commit writes the attempt and the answers, and it changes
+// nothing when the slot does not hold the attempt before. So the slot proves an outcome:
 //
 //   - it holds the attempt, with answers: the group has committed, and these are the answers;
-//   - it holds an earlier attempt: the look-up takes the attempt, with answers NULL, and the group, if it still arrives,
-//     finds no slot and never commits. The look-up waits for a session that is about to commit, because it needs the lock
-//     of the row;
+//   - it holds an earlier attempt: the look-up takes the attempt, with answers NULL, and the group, if it still
+//     arrives, finds no slot and never commits. The look-up waits for a session that is about to commit, because it
+//     needs the lock of the row;
 //   - it holds the attempt with answers NULL: an earlier look-up has taken it;
 //   - there is no row: it was deleted, and nobody knows.
 //
 // The look-up writes in every case, so that a synchronous standby, if there is one, has what is answered. No id of a
-// transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous standby.
-// After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
+// transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
+// standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
 // The methods of a nil Slots do nothing.
 type Slots struct {
@@ -57,8 +57,8 @@ const (
 	deleteAtOnce = 500
 )
 
-// NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a change
-// may be under way: a slot lives twice as long, and ten minutes.
+// NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
+// change may be under way: a slot lives twice as long, and ten minutes.
 func NewSlots(db *sqldb.DB, schema string, longest time.Duration) *Slots {
 	table := schema + ".slots"
 	return &Slots{
@@ -127,8 +127,8 @@ func nothingSent(err error) error {
 	return &none
 }
 
-// pop returns a free slot, or nil. The one that was used last comes first, so that a replica that is asked little keeps one
-// in use and lets the others grow old.
+// pop returns a free slot, or nil. The one that was used last comes first, so that a replica that is asked little keeps
+// one in use and lets the others grow old.
 func (s *Slots) pop() *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

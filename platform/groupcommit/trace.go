@@ -69,8 +69,8 @@ func (c *Committer[K, Q, R]) startSpan(
 	return ctx, span
 }
 
-// endSpan ends a group's span, which may be nil. A lock that did not come free, a request that is at fault for the others,
-// and rows left out because they are locked do not set the error status: the requests are sent again.
+// endSpan ends a group's span, which may be nil. A lock that did not come free, a request that is at fault for the
+// others, and rows left out because they are locked do not set the error status: the requests are sent again.
 func endSpan[R any](span trace.Span, answers []*R, err error) {
 	if span == nil {
 		return

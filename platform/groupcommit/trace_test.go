@@ -136,7 +136,7 @@ func TestOutcomeOfASending(t *testing.T) {
 				waittest.Eventually(t, "a lane", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == 1 })
 			}
 			release()
-			<-answer // the spans are what is looked at
+			_ = <-answer // the spans are what is looked at
 			span.End()
 
 			var got []string

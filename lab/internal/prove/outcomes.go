@@ -11,7 +11,8 @@ import (
 const requestTimeout = 3900 * time.Millisecond
 
 // checkOutcomes demands that no caller was told OUTCOME_UNKNOWN in windows in which the database comes back, unless it
-// stayed away until the request's deadline. before is how many lost answers the replicas had resolved before the window.
+// stayed away until the request's deadline. before is how many lost answers the replicas had resolved before the
+// window.
 func (s site) checkOutcomes(ctx context.Context, f *findings, before float64) {
 	now, _ := s.metric(ctx, resolvedTotal)
 	f.signs[resolved] = int(max(0, now-before))

@@ -19,7 +19,7 @@
 // # On failure
 //
 // An acknowledged event is committed. When the database's answer gets lost, the slot of the group tells its ids (on
-// PostgreSQL: platform/groupcommit). When a replica dies, an event that it had not acknowledged may exist or not; if not,
-// the next event gets its id. Repeating a call whose outcome is unknown may add a second event. When a worker
+// PostgreSQL: platform/groupcommit). When a replica dies, an event that it had not acknowledged may exist or not; if
+// not, the next event gets its id. Repeating a call whose outcome is unknown may add a second event. When a worker
 // dies, its transaction is rolled back, and the events that it had claimed are pending again.
 package event

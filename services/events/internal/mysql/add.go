@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
@@ -56,7 +54,7 @@ func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Atte
 }
 
 // change runs a statement and returns an error unless it changed exactly want rows.
-func change(ctx context.Context, s sqlx.ExecerContext, want int, query string, args ...any) error {
+func change(ctx context.Context, s groupcommit.Session, want int, query string, args ...any) error {
 	result, err := s.ExecContext(ctx, query, args...)
 	if err != nil {
 		return err

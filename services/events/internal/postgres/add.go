@@ -15,13 +15,14 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// Add stores a new event under the next id and returns the id once it is committed. Concurrent adds share one statement.
+// Add stores a new event under the next id and returns the id once it is committed. Concurrent adds share one
+// statement.
 func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
 
-// insertSQL takes the ids of a group and stores it, in one statement and one commit. It locks the slot first; where that
-// does not hold the attempt before, it finds nothing to update, and so inserts nothing. The UPDATE locks the row of status
-// as SELECT ... FOR UPDATE would, and it does so only if there is exactly one row. lock_timeout is set in a sub-select that
-// is evaluated before a row is touched.
+// insertSQL takes the ids of a group and stores it, in one statement and one commit. It locks the slot first; where
+// that does not hold the attempt before, it finds nothing to update, and so inserts nothing. The UPDATE locks the row
+// of status as SELECT ... FOR UPDATE would, and it does so only if there is exactly one row. lock_timeout is set in a
+// sub-select that is evaluated before a row is touched.
 const insertSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
