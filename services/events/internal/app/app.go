@@ -31,7 +31,7 @@ func Worker() chassis.Service[Config] {
 
 func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
-		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg),
+		Engines: engines(), Migrations: migrations(cfg), Session: session(cfg), Check: check(cfg),
 		Lock:   contention.Settings{Lock: "id", Grouped: true},
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	}

@@ -35,6 +35,14 @@ func migrations(c Config) migrate.Source {
 	return postgres.Migrations()
 }
 
+// session returns the settings of each connection, which MySQL has none of.
+func session(c Config) map[string]string {
+	if onMySQL(c.DatabaseURL) {
+		return nil
+	}
+	return postgres.Session()
+}
+
 // check returns a function that refuses a database whose status cannot give ids.
 func check(c Config) func(context.Context, *sqldb.DB) error {
 	if onMySQL(c.DatabaseURL) {

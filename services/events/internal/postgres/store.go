@@ -22,6 +22,10 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "events", HistorySchema: "events_meta"}
 }
 
+// Session returns the session settings that the statements are written for: each is planned once. To plan that of a
+// group anew takes as long as to run it (PostgreSQL 15, one event: 0.49 ms with, 0.22 ms without, medians of three).
+func Session() map[string]string { return map[string]string{"plan_cache_mode": "force_generic_plan"} }
+
 // Store is an event.Repository and an event.Queue on PostgreSQL.
 type Store struct {
 	db    *sqldb.DB

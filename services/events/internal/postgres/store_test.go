@@ -34,7 +34,7 @@ func openSeen(
 	t.Helper()
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "events", Contention: seen,
+		ApplicationName: "events", Contention: seen, Session: postgres.Session(),
 	}, reg)
 	s, err := postgres.New(groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, postgres.Migrations().HistorySchema, statementTimeout),
