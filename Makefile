@@ -115,7 +115,7 @@ prove-ha: build ## The same while Patroni moves the database ten times (Debian's
 
 # One at a time: on a small machine the servers and replicas of all are too many for a move of a shard to be short.
 prove-citus: build ## The same on a Citus coordinator and its workers, for each service that runs there (skipped where the local PostgreSQL has no Citus)
-	@set -e; for service in counts payments iidy pyggpot; do \
+	@set -e; for service in counts iidy; do \
 		./bin/rowlock prove --cluster citus --service $$service --for 2m --out .tmp/proof-citus/$$service $(ARGS); \
 	done
 

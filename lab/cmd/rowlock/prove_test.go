@@ -137,6 +137,8 @@ func TestScheduleOnCluster(t *testing.T) {
 		"--cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
 		"--cluster citus --dsn postgres://u@h/db":      "servers of its own",
 		"--cluster citus --service events":             "no chosen service runs on Citus",
+		"--cluster citus --service payments":           "no chosen service runs on Citus",
+		"--cluster citus --service pyggpot":            "no chosen service runs on Citus",
 		"--cluster citus --service counts --for 1m20s": "less than 8s",
 	} {
 		if status, text := runHere(t, nil, "prove "+line); status != exitUsage || !strings.Contains(text, want) {

@@ -52,9 +52,7 @@ func distributed() []shape {
 		{
 			// Writers wait while their shard moves: on a busy machine for longer than in other windows, and no request may fail.
 			name: windowCitusGrow, parts: 2, events: exactly(1, fault.AddWorker), lockWait: longestMove,
-			environ: map[string]string{
-				"DB_LOCK_TIMEOUT": longestMove.String(), "LOCK_WAIT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "2400ms",
-			},
+			environ: map[string]string{"DB_LOCK_TIMEOUT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "2400ms"},
 			effects: []effect{did(fault.AddWorker, 1), did(fault.MoveShard, 2)},
 		},
 	}

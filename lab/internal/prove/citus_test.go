@@ -56,8 +56,8 @@ func TestWindowsOnCitus(t *testing.T) {
 	}
 }
 
-// Window citus-replies misses each effect that a service lacks: of payments and iidy also a COMMIT of a worker that was
-// cut, and of counts and iidy an answer that was resolved.
+// Window citus-replies misses each effect that a service lacks: of both also an answer that was resolved, and of iidy a
+// COMMIT of a worker that was cut.
 func TestRepliesOnCitus(t *testing.T) {
 	t.Parallel()
 	windows, err := Schedule(1, 8*time.Second, []string{windowCitusReplies})
@@ -66,7 +66,7 @@ func TestRepliesOnCitus(t *testing.T) {
 	}
 	const cut, reply, commit = string(fault.CutWorker), string(fault.CutReply), string(fault.CutWorkerCommit)
 	for service, more := range map[string][]string{
-		services.Counts: {resolved}, services.Payments: {commit}, services.Iidy: {commit, resolved},
+		services.Counts: {resolved}, services.Iidy: {commit, resolved},
 	} {
 		for _, lacks := range []string{cut, reply, commit, resolved, "nothing"} {
 			r := ServiceResult{
@@ -117,8 +117,11 @@ func TestCountsOnCitus(t *testing.T) {
 			t.Errorf("%s: %d requests with keys, %d set a value, up to %d counters", name, keys, sets, most)
 		}
 	}
-	if RunsOnCitus(EventsOnMariaDB) || !RunsOnCitus(services.Counts) {
-		t.Error("events on MariaDB takes part on Citus, or counts does not")
+	for name := range kinds {
+		want := name == services.Counts || name == services.Iidy
+		if got := RunsOnCitus(name); got != want {
+			t.Errorf("%s takes part on Citus: %t, want %t", name, got, want)
+		}
 	}
 	one, there := kinds[services.Counts], kinds[services.Counts].forCitus()
 	if slices.Equal(there.writes, one.writes) || there.changes == nil || there.prepare != nil {

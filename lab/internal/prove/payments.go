@@ -44,14 +44,12 @@ const (
 
 var _ = register(services.Payments, kind{
 	open: newPayments, writes: []string{"insert into payments."}, singles: true, attack: attackPayments,
-	citus: &onCitus{open: newPayments, writes: []string{"insert into payments."}},
 	changes: func(op history.Op) bool {
 		out, _ := op.Output.(paymentOutput)
 		return !out.replayed
 	},
 	signs: map[string][]string{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
-		windowCitusReplies: {string(fault.CutWorkerCommit)},
 	},
 	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
@@ -243,23 +241,15 @@ func (w *payments) settleKey(ctx context.Context, key payKey, ops []history.Op) 
 	return nil
 }
 
-// paidSQL begins queries over payments and charges, which a Citus cluster distributes differently: it joins them when
-// each is read for itself.
-const paidSQL = `WITH paid AS MATERIALIZED (
-		SELECT id, idempotency_key, processor_key, created_at FROM payments.payments
-	), charged AS MATERIALIZED (
-		SELECT processor_key FROM payments.processor_charges WHERE decline_code IS NULL
-	) `
-
 // orphansSQL counts charges without a payment.
-const orphansSQL = `SELECT count(*) FROM charged c
-	WHERE NOT EXISTS (SELECT FROM paid p WHERE p.processor_key = c.processor_key)`
+const orphansSQL = `SELECT count(*) FROM payments.processor_charges c
+	WHERE decline_code IS NULL AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
 
 // awaitPayments waits until every charge has its payment.
 func (w *payments) awaitPayments(ctx context.Context) (err error) {
 	open := -1
 	for deadline := time.Now().Add(patience); open != 0 && time.Now().Before(deadline); {
-		if err = w.db.GetContext(ctx, &open, paidSQL+orphansSQL); err != nil || !fault.Wait(ctx, 50*time.Millisecond) {
+		if err = w.db.GetContext(ctx, &open, orphansSQL); err != nil || !fault.Wait(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("count the open charges: %w", errors.Join(err, ctx.Err()))
 		}
 	}
@@ -363,17 +353,18 @@ func (w *payments) check(ctx context.Context, f *findings) {
 	// the history.
 	surely := keyLife - w.lockWait - history.ClockSlack
 	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
-	f.get(ctx, &rows, paidSQL+`SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
+	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
 			count(*) FILTER (WHERE since < $2 * interval '1 microsecond' AND previous::text = ANY ($3)) AS early,
-			count(*) FILTER (WHERE NOT EXISTS (SELECT FROM charged c WHERE c.processor_key = p.processor_key)) AS unpaid,
+			count(*) FILTER (WHERE NOT EXISTS (SELECT FROM payments.processor_charges c
+				WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL)) AS unpaid,
 			count(*) FILTER (WHERE id::text <> ALL ($3) AND idempotency_key <> ALL ($4)) AS alone,
 			(`+orphansSQL+`) AS orphans
 		FROM (SELECT *, created_at - lag(created_at) OVER lives AS since, lag(id) OVER lives AS previous
-			FROM paid WHERE starts_with(idempotency_key, $1)
+			FROM payments.payments WHERE starts_with(idempotency_key, $1)
 			WINDOW lives AS (PARTITION BY idempotency_key ORDER BY created_at)) p`,
 		w.prefix+"-", surely.Microseconds(), pq.Array(first), pq.Array(lost))
-	missing := f.count(ctx, paidSQL+`SELECT count(*) FROM unnest($1::text[]) AS answered (id)
-		WHERE NOT EXISTS (SELECT FROM paid p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
+	missing := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
+		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())
 	f.answers(api.ErrKeyConflict)
 	f.addf("one charge", missing+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+

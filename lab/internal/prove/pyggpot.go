@@ -36,8 +36,7 @@ const (
 )
 
 var _ = register(services.Pyggpot, kind{
-	open: openPots(coinRows), writes: []string{"update pyggpot.pot"}, singles: true, attack: attackPots,
-	citus: &onCitus{open: openPots(coinArrays), writes: []string{"update pyggpot.pot"}},
+	open: newPots, writes: []string{"update pyggpot.pot"}, singles: true, attack: attackPots,
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(potInput)
 		return !in.isRead()
@@ -135,23 +134,13 @@ type pots struct {
 
 	api   *api.Client
 	taken float64 // leases taken over before the window
-	sum   string  // of a pot's kinds, in SQL
 }
 
-// Where a pot p has its coins: in rows of their own, or on a Citus cluster in its row.
-const (
-	coinRows   = `(SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin c WHERE c.pot_id = p.id)`
-	coinArrays = `(SELECT coalesce(sum(n), 0) FROM unnest(counts) n)`
-)
-
-// openPots returns the function that opens the workload where a pot's kinds have this sum.
-func openPots(sum string) func(ctx context.Context, s site) (clients, error) {
-	return func(ctx context.Context, s site) (clients, error) {
-		w := &pots{api: api.New(s.url, services.Once(s.client)...), sum: sum}
-		w.keys = newKeys(s, activePots, w.create)
-		w.taken, _ = s.metric(ctx, takenOver)
-		return w, nil
-	}
+func newPots(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+	w := &pots{api: api.New(s.url, services.Once(s.client)...)}
+	w.keys = newKeys(s, activePots, w.create)
+	w.taken, _ = s.metric(ctx, takenOver)
+	return w, nil
 }
 
 // create creates a pot and returns its id.
@@ -295,7 +284,8 @@ func attackPots(ctx context.Context, v *victim, s site) error {
 // check demands that every pot is linearizable, and that what the database holds is in
 // bounds and adds up.
 func (w *pots) check(ctx context.Context, f *findings) {
-	wrong := f.count(ctx, `SELECT count(*) FROM pyggpot.pot p WHERE coins NOT BETWEEN 0 AND max_coins OR coins <> `+w.sum)
+	wrong := f.count(ctx, `SELECT count(*) FROM pyggpot.pot p WHERE coins NOT BETWEEN 0 AND max_coins
+		OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin c WHERE c.pot_id = p.id)`)
 	f.histories(potModel())
 	f.answers(api.ErrPotFull)
 	f.addf("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
