@@ -74,8 +74,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return errors.Join(err, ledger.Close())
 	}
 	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(1), MaxOpenConns: cfg.DBMaxOpenConns, Gate: gate, Encode: httpapi.Encode,
-		LockWait: cfg.LockWait,
+		Limits: c.GroupLimits(1), Gate: gate, Encode: httpapi.Encode, LockWait: cfg.LockWait,
 	}, observer)
 	if err != nil {
 		return errors.Join(err, ledger.Close())
@@ -110,7 +109,7 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
 		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-		TracerProvider: c.Telemetry().Tracing(), Cluster: sqldb.Cluster(cfg.DBCluster),
+		TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }

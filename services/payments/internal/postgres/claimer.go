@@ -74,8 +74,6 @@ type attempt struct {
 // run claims the key, takes its claim over once that has run out, or waits for the record.
 func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 	var now state
-	var refused string // the claim that could not be taken over
-	missed := false    // a claim has found no record, and did not get the key
 	waited := false
 	for {
 		record, err := answer(now, a.claim)
@@ -86,24 +84,13 @@ func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 		}
 		switch {
 		case !now.found:
-			earlier := now.earlier
-			now, err = do(ctx, a.store.claims, bid{a.claim, earlier})
-			if err != nil || now.found || now.held != nil || now.earlier != earlier {
-				break
-			}
-			if missed && a.store.onCitus() { // the record has expired by a clock that is ahead, as below
-				waited = true
-				now, err = a.wait(ctx, now)
-			}
-			missed = true
+			now, err = do(ctx, a.store.claims, bid{a.claim, now.earlier})
 		case unconfirmed: // a claim that finds a record writes nothing, and so waits for no standby
 			now, err = a.store.look(ctx, a.claim.Key)
-		case now.left() <= 0 && now.row.ClaimID.String != refused:
-			refused = now.row.ClaimID.String
+		case now.left() <= 0:
 			now, err = a.takeOver(ctx, now)
 		default:
 			waited = true
-			refused = "" // on Citus the clock that it was read by may be ahead of the one that decides
 			now, err = a.wait(ctx, now)
 		}
 		switch {
@@ -176,10 +163,7 @@ func (a *attempt) wait(ctx context.Context, found state) (state, error) {
 		return state{}, contention.ErrCrowded
 	}
 	pause := min(max(since/2, firstPause), lastPause)
-	pause = min(pause/2+rand.N(pause), left)
-	if life := found.left(); life > 0 {
-		pause = min(pause, life)
-	}
+	pause = min(pause/2+rand.N(pause), found.left(), left)
 	select {
 	case <-time.After(pause):
 		return a.store.look(ctx, a.claim.Key)

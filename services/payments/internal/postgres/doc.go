@@ -13,12 +13,6 @@
 //
 // Looks, claims, settlements and other changes are group commits of their own.
 //
-// # On a Citus cluster
-//
-// A record and its payment are on the shard of the bare key, and each claim, change and settlement is a transaction of
-// its own on that shard's worker: citus.go, its statements citus_sql.go, and what looks at all shards citus_cleanup.go.
-// An outcome is not looked up: each recognises that it was applied, and is run again.
-//
 // # Bounds
 //
 //	callers of one key, one replica   one claims; the others wait in the process

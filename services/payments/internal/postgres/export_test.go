@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -83,8 +81,3 @@ func ChangesSQL() string { return changesSQL(false) }
 
 // SettleSQL returns the statement that settles payments.
 func SettleSQL() string { return settleSQL(false) }
-
-// ForShards returns the statements of the distribution that a plain server knows.
-func ForShards() []string {
-	return slices.DeleteFunc(distribution(), func(step string) bool { return strings.HasPrefix(step, "SELECT create_") })
-}

@@ -30,9 +30,6 @@ SELECT count(*) FROM gone`
 // DeleteSettled removes up to limit entries of the processor's ledger, charges and declines, that are older than age as
 // is their payment, none that another transaction has locked, and returns how many.
 func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int) (deleted int, err error) {
-	if s.onCitus() {
-		return s.deleteSettledOnShards(ctx, age, limit)
-	}
 	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.GetContext(ctx, &deleted, deleteSettledSQL, limit, age.Microseconds())
 	})

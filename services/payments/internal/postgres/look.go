@@ -99,20 +99,14 @@ func (s *Store) runLooks(
 		return nil, err
 	}
 	answers := make([]coalesce.Answer[state], len(group))
-	byName := index(rows)
+	byName := make(map[string]record, len(rows))
+	for _, row := range rows {
+		byName[row.Name] = row
+	}
 	for i, key := range group {
-		if row, ok := find(byName, rows, key); ok {
+		if row, ok := find(byName, key); ok {
 			answers[i].Value = state{row: row, found: true}
 		}
 	}
 	return answers, nil
-}
-
-// index returns the place of each row by its name.
-func index(rows []record) map[string]int {
-	places := make(map[string]int, len(rows))
-	for i, r := range rows {
-		places[r.Name] = i
-	}
-	return places
 }

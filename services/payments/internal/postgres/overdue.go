@@ -14,7 +14,10 @@ const overdueSQL = `
 WITH due AS MATERIALIZED (
     SELECT key
       FROM payments.idempotency_records
-     WHERE ` + dueCondition + `
+     WHERE status = 'PROCESSING'
+       AND claimed_until <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
+       AND (claimed_until + (claimed_until - created_at) / 2 <= (SELECT clock_timestamp())
+            OR claimed_until <= expires_at AND expires_at <= (SELECT clock_timestamp()))
      ORDER BY claimed_until
      LIMIT $4
        FOR UPDATE SKIP LOCKED
@@ -25,12 +28,6 @@ UPDATE payments.idempotency_records r
  WHERE r.key = due.key
 RETURNING r.key, r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
           r.card_exp_month, r.card_exp_year, clock_timestamp() AS now, r.expires_at <= clock_timestamp() AS expired`
-
-// dueCondition says of a claim that it is due.
-const dueCondition = `status = 'PROCESSING'
-       AND claimed_until <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
-       AND (claimed_until + (claimed_until - created_at) / 2 <= (SELECT clock_timestamp())
-            OR claimed_until <= expires_at AND expires_at <= (SELECT clock_timestamp()))`
 
 // overdueRow is a claim that Overdue has taken over.
 type overdueRow struct {
@@ -51,13 +48,7 @@ type overdueRow struct {
 // Overdue implements payment.Repository.
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
 	id := payment.ClaimID(payment.NewID(time.Now()))
-	var rows []overdueRow
-	var err error
-	if s.onCitus() {
-		rows, err = s.overdueOnShards(ctx, after, lease, limit, id)
-	} else {
-		rows, err = once[overdueRow](ctx, s.db, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
-	}
+	rows, err := once[overdueRow](ctx, s.db, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {
 		overdue[i] = payment.Overdue{Expired: r.Expired, Held: payment.Held{

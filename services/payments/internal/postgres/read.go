@@ -108,9 +108,6 @@ func (s *Store) FindOfRide(
 
 // DeleteExpired implements payment.Repository.
 func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
-	if s.onCitus() {
-		return s.deleteExpiredOnShards(ctx, limit)
-	}
 	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.GetContext(ctx, &deleted, deleteExpiredSQL, limit)
 	})

@@ -33,27 +33,21 @@ type replica struct {
 	waits *apptest.Contention
 }
 
-func openStore(
-	t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options, change ...func(*sqldb.Settings),
-) replica {
+func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options) replica {
 	t.Helper()
 	waits := apptest.NewContention(t, contention.Settings{
 		Lock: "key", Queued: true, Grouped: true,
 		Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 	})
-	settings := sqldb.Settings{
+	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
 		ApplicationName: "payments", Contention: waits.Metrics, Session: session(pooler),
-	}
-	for _, f := range change {
-		f(&settings)
-	}
-	db := apptest.Pool(t, settings, prometheus.NewRegistry())
+	}, prometheus.NewRegistry())
 	if o.LockWait == 0 {
 		o.LockWait = 10 * time.Second
 	}
 	o.Encode, o.Contention, o.Queue = paymenttest.Encode, waits.Metrics, 1024
-	o.MaxOpenConns, o.LockTimeout, o.StatementTimeout = 8, 2*time.Second, 15*time.Second
+	o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second
 	store, err := postgres.New(db, o, unobserved{})
 	if err != nil {
 		t.Fatal(err)

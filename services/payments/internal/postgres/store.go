@@ -20,7 +20,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "payments", Distribution: distribution()}
+	return migrate.Source{FS: migrations, Schema: "payments"}
 }
 
 // Session returns the session settings that the statements are written for: each is planned once for groups of any
@@ -40,8 +40,6 @@ type Observer interface {
 type Options struct {
 	coalesce.Limits
 
-	// MaxOpenConns is that of the pool.
-	MaxOpenConns int
 	// Gate lets claims, charges and settlements take turns; nil: they do not.
 	Gate *coalesce.Gate
 	// Encode returns the receipt that is stored with a payment.
@@ -57,12 +55,10 @@ type Store struct {
 	observer Observer
 	keys     *bulkhead.Bulkhead[payment.Key]
 
-	looks   grouped[payment.Key, state]
-	claims  grouped[bid, state]
-	changes grouped[change, state] // by their records
-	settles grouped[settlement, settled]
-
-	shards, charges *sqldb.Shards // of records and payments, and of the ledger; nil unless they are distributed
+	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
+	claims  *coalesce.Coalescer[payment.Key, bid, state]
+	changes *coalesce.Coalescer[string, change, state] // by their records
+	settles *coalesce.Coalescer[string, settlement, settled]
 }
 
 var _ payment.Repository = (*Store)(nil)
@@ -75,37 +71,25 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	forKey, charged := o.Limits, o.Limits
 	forKey.LockTimeout = o.LockWait // a claim waits for its key, and so does a takeover
 	charged.Share = nil             // a payment that was charged is not refused for a crowd
-	looks := coalesce.Config[payment.Key, payment.Key, state]{
+
+	var looksErr, claimsErr, changesErr, settlesErr error
+	s.looks, looksErr = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
 		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
-	}
-	claims := coalesce.Config[payment.Key, bid, state]{
+	})
+	s.claims, claimsErr = coalesce.New(coalesce.Config[payment.Key, bid, state]{
 		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
 		Size: func(c bid) int { return claimBytes + len(c.Key.Value) + 2*len(c.Key.Caller) }, Gate: o.Gate,
-	}
-	changes := coalesce.Config[string, change, state]{
+	})
+	s.changes, changesErr = coalesce.New(coalesce.Config[string, change, state]{
 		Limits: forKey, Name: "payments_change", Key: func(c change) string { return c.held.Record }, Run: s.runChanges,
-	}
-	settles := coalesce.Config[string, settlement, settled]{
+	})
+	s.settles, settlesErr = coalesce.New(coalesce.Config[string, settlement, settled]{
 		Limits: charged, Name: "payments_settle", Key: func(c settlement) string { return c.held.Record },
 		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Record) + len(c.receipt.Data) },
 		Gate: o.Gate,
-	}
-	if db.Cluster() == sqldb.ClusterCitus {
-		err := s.distribute(looks, claims, changes, settles)
-		return s, err
-	}
-	var looksErr, claimsErr, changesErr, settlesErr error
-	s.looks, looksErr = coalesce.New(looks)
-	s.claims, claimsErr = coalesce.New(claims)
-	s.changes, changesErr = coalesce.New(changes)
-	s.settles, settlesErr = coalesce.New(settles)
-	return s, errors.Join(looksErr, claimsErr, changesErr, settlesErr)
-}
+	})
 
-// grouped runs requests of one kind.
-type grouped[Q, R any] interface {
-	Do(ctx context.Context, q Q) (R, error)
-	Close(ctx context.Context) error
+	return s, errors.Join(looksErr, claimsErr, changesErr, settlesErr)
 }
 
 // Close waits until every request in flight is answered. The pool stays open.
@@ -115,7 +99,7 @@ func (s *Store) Close(ctx context.Context) error {
 
 // do lets a request join the next group. A request whose connection was lost is asked once more, because each of them
 // recognises that it was applied. A client that leaves cancels nothing.
-func do[Q, R any](ctx context.Context, c grouped[Q, R], q Q) (R, error) {
+func do[K comparable, Q, R any](ctx context.Context, c *coalesce.Coalescer[K, Q, R], q Q) (R, error) {
 	bounded := context.WithoutCancel(ctx) // by the statements' own bounds
 	r, err := c.Do(bounded, q)
 	if e, ok := errors.AsType[*sqldb.Error](err); ok && e.Reason == sqldb.Connection && ctx.Err() == nil {

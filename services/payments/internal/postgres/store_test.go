@@ -57,61 +57,57 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 // replica and on another; once it is settled, its record is there.
 func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
-		t.Helper()
-		const lockWait = 200 * time.Millisecond
-		o := postgres.Options{LockWait: lockWait}
-		same, other := open(o), open(o)
-		release := holder(t, same, "k")
-		defer release()
-		for _, tc := range []struct {
-			where  contention.Place
-			waits  float64 // the claim's statement counts, too
-			reason contention.Reason
-			r      replica
-			err    error
-		}{
-			{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
-			{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
-		} {
-			beforeN, before := tc.r.waits.Waits(t, tc.where)
-			if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
-				t.Errorf("%s: %v", tc.where, err)
-			}
-			n, seconds := tc.r.waits.Waits(t, tc.where)
-			conflicts := tc.r.waits.Conflicts(t, tc.reason)
-			if n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
-				t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
-			}
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	const lockWait = 200 * time.Millisecond
+	o := postgres.Options{LockWait: lockWait}
+	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
+	release := holder(t, same, "k")
+	defer release()
+	for _, tc := range []struct {
+		where  contention.Place
+		waits  float64 // the claim's statement counts, too
+		reason contention.Reason
+		r      replica
+		err    error
+	}{
+		{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
+		{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
+	} {
+		beforeN, before := tc.r.waits.Waits(t, tc.where)
+		if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
+			t.Errorf("%s: %v", tc.where, err)
 		}
-		release()
-		for _, r := range []replica{same, other} {
-			if fresh, err := pay(t.Context(), r, "k"); err != nil || fresh {
-				t.Errorf("afterwards: fresh %t, %v", fresh, err)
-			}
+		n, seconds := tc.r.waits.Waits(t, tc.where)
+		conflicts := tc.r.waits.Conflicts(t, tc.reason)
+		if n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
+			t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
 		}
-	})
+	}
+	release()
+	for _, r := range []replica{same, other} {
+		if fresh, err := pay(t.Context(), r, "k"); err != nil || fresh {
+			t.Errorf("afterwards: fresh %t, %v", fresh, err)
+		}
+	}
 }
 
 // While more keys are charged than the pool has connections, others are paid, and a client that leaves the queue of its
 // key is let go.
 func TestChargesHoldNoConnection(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
-		t.Helper()
-		r := open(postgres.Options{})
-		for i := range 20 {
-			t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
-		}
-		if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
-			t.Errorf("another key: fresh %t, %v", fresh, err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(20*time.Millisecond, cancel)
-		if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a client that disconnects while it waits: %v", err)
-		}
-	})
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	for i := range 20 {
+		t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
+	}
+	if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
+		t.Errorf("another key: fresh %t, %v", fresh, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that disconnects while it waits: %v", err)
+	}
 }
 
 // However many records of a group other transactions have locked, the free keys are claimed: what is there is skipped,
@@ -275,92 +271,84 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 // Only the database's clock says that a claim ran out: one that lives is not taken over.
 func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
-		t.Helper()
-		r := open(postgres.Options{})
-		claimed := r.mustClaim(t)
-		defer claimed.Leave(true)
-		if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
-			t.Errorf("taken over %t, %v", taken, err)
-		}
-		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
-			t.Fatal(err)
-		}
-		if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
-			t.Errorf("given back: taken over %t, %v", taken, err)
-		}
-	})
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	claimed := r.mustClaim(t)
+	defer claimed.Leave(true)
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
+		t.Errorf("taken over %t, %v", taken, err)
+	}
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
+		t.Errorf("given back: taken over %t, %v", taken, err)
+	}
 }
 
 // A holder whose claim was taken over does not give back the new holder's.
 func TestALateHolderGivesNothingBack(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
-		t.Helper()
-		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
-		late := r.mustClaim(t)
-		defer late.Leave(false)
-		if err := r.GiveBack(t.Context(), late.Held); err != nil {
-			t.Fatal(err)
-		}
-		if taken, err := r.TakeOver(t.Context(), late.Held); !taken || err != nil {
-			t.Fatalf("taken over %t, %v", taken, err)
-		}
-		const stored = `SELECT r::text FROM payments.idempotency_records r`
-		var before, after string
-		err := errors.Join(db.GetContext(t.Context(), &before, stored), r.GiveBack(t.Context(), late.Held),
-			db.GetContext(t.Context(), &after, stored))
-		if before != after || err != nil {
-			t.Errorf("the record became\n%s, %v, and was\n%s", after, err, before)
-		}
-	})
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	late := r.mustClaim(t)
+	defer late.Leave(false)
+	if err := r.GiveBack(t.Context(), late.Held); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := r.TakeOver(t.Context(), late.Held); !taken || err != nil {
+		t.Fatalf("taken over %t, %v", taken, err)
+	}
+	const stored = `SELECT r::text FROM payments.idempotency_records r`
+	var before, after string
+	err := errors.Join(db.GetContext(t.Context(), &before, stored), r.GiveBack(t.Context(), late.Held),
+		db.GetContext(t.Context(), &after, stored))
+	if before != after || err != nil {
+		t.Errorf("the record became\n%s, %v, and was\n%s", after, err, before)
+	}
 }
 
 // A claim whose record's life is over is looked at once for that. A processor that does not say what became of the
 // charge is asked again with pauses as before.
 func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
-		t.Helper()
-		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
-		claimed := r.mustClaim(t)
-		claimed.Leave(false)
-		apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
-			claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
-		first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
-		if err != nil || len(first) != 1 || !first[0].Expired {
-			t.Fatalf("%+v, %v; want one that has expired", first, err)
-		}
-		if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
-			t.Fatal(err)
-		}
-		if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
-			t.Errorf("%+v, %v; want none for half of a day", again, err)
-		}
-	})
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	claimed := r.mustClaim(t)
+	claimed.Leave(false)
+	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
+		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
+	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
+	if err != nil || len(first) != 1 || !first[0].Expired {
+		t.Fatalf("%+v, %v; want one that has expired", first, err)
+	}
+	if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
+		t.Errorf("%+v, %v; want none for half of a day", again, err)
+	}
 }
 
 // A settlement that waited for its row while the claim was taken over is fenced.
 func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
-		t.Helper()
-		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
-		claimed := r.mustClaim(t)
-		defer claimed.Leave(false)
-		takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
-		done := make(chan error, 1)
-		go func() {
-			_, _, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
-			done <- err
-		}()
-		apptest.WaitForBlocked(t, db, 1)
-		takeover.Commit()
-		if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
-			t.Errorf("%v, want ErrOutcomeUnknown", err)
-		}
-		if all, err := r.FindOfRide(t.Context(), "ride", nil, 1); len(all) != 0 || err != nil {
-			t.Errorf("%d payments, %v", len(all), err)
-		}
-	})
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	claimed := r.mustClaim(t)
+	defer claimed.Leave(false)
+	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
+		done <- err
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	takeover.Commit()
+	if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
+		t.Errorf("%v, want ErrOutcomeUnknown", err)
+	}
+	if all, err := r.FindOfRide(t.Context(), "ride", nil, 1); len(all) != 0 || err != nil {
+		t.Errorf("%d payments, %v", len(all), err)
+	}
 }

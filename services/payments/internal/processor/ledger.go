@@ -14,13 +14,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-const (
-	// LedgerConns is how many connections the ledger needs: one for groups, one for keys that another session is
-	// entering; on Citus one for each of two workers.
-	LedgerConns = 2
-
-	keysKnown = 10_000 // whose shard is remembered on Citus
-)
+// LedgerConns is how many connections the ledger needs: one for groups, one for keys that another session is entering.
+const LedgerConns = 2
 
 // entry holds a row of the ledger.
 type entry struct {
@@ -46,25 +41,15 @@ type answer = coalesce.Answer[entry]
 // statement.
 type ledger struct {
 	db      *sqldb.DB
-	entries interface {
-		Do(ctx context.Context, e entry) (entry, error)
-		Close(ctx context.Context) error
-	}
+	entries *coalesce.Coalescer[string, entry, entry]
 }
 
 func newLedger(db *sqldb.DB, limits coalesce.Limits, gate *coalesce.Gate) (l *ledger, err error) {
 	l = &ledger{db: db}
-	cfg := coalesce.Config[string, entry, entry]{
+	l.entries, err = coalesce.New(coalesce.Config[string, entry, entry]{
 		Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size, Run: l.run,
 		Statements: 2, Limits: limits, Gate: gate,
-	}
-	if db.Cluster() == sqldb.ClusterCitus {
-		cfg.Gate = nil
-		shards := sqldb.NewShards(db, "payments.processor_charges", keysKnown)
-		l.entries, err = coalesce.NewOnServers(cfg, LedgerConns, shards, func(e entry) string { return e.Key })
-		return l, err
-	}
-	l.entries, err = coalesce.New(cfg)
+	})
 	return l, err
 }
 
@@ -151,46 +136,16 @@ func (l *ledger) insert(ctx context.Context, wait time.Duration, group []entry) 
 		cards[i], rides[i], versions[i], declines[i] = e.Card, e.Ride, e.Version, e.DeclineCode.String
 	}
 	var entered []string
-	var err error
-	if l.db.Cluster() == sqldb.ClusterCitus {
-		entered, err = l.insertOne(ctx, wait, group[0])
-	} else {
-		err = l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			entered = nil // the statement may be run again
-			return conn.SelectContext(ctx, &entered, insertSQL,
-				keys, amounts, currencies, cards, rides, versions, declines, sqldb.Milliseconds(wait))
-		})
-	}
+	err := l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		entered = nil // the statement may be run again
+		return conn.SelectContext(ctx, &entered, insertSQL,
+			keys, amounts, currencies, cards, rides, versions, declines, sqldb.Milliseconds(wait))
+	})
 	set := make(map[string]bool, len(entered))
 	for _, key := range entered {
 		set[key] = true
 	}
 	return set, err
-}
-
-// insertOneSQL is insertSQL for the worker that has the entry's key.
-const insertOneSQL = `
-INSERT INTO payments.processor_charges
-       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
-VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))
-ON CONFLICT (processor_key) DO NOTHING
-RETURNING processor_key`
-
-// insertOne is insert for one entry on a Citus cluster. Where its answer is lost the entry counts as entered by another
-// one, and is read.
-func (l *ledger) insertOne(ctx context.Context, wait time.Duration, e entry) (entered []string, err error) {
-	insert := func() error {
-		return l.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-			entered = nil
-			return tx.SelectContext(ctx, &entered, insertOneSQL,
-				e.Key, e.Amount, e.Currency, e.Card, e.Ride, e.Version, e.DeclineCode.String)
-		}, sqldb.WithLockTimeout(wait))
-	}
-	err = insert()
-	if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.Unknown {
-		err = insert()
-	}
-	return entered, err
 }
 
 // read returns the entries of these keys, by their keys.

@@ -12,7 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -186,42 +185,6 @@ func TestLateCharge(t *testing.T) {
 	patient := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
 	if _, err := patient.Find(t.Context(), charge(t, "k", good)); err != nil {
 		t.Error(err)
-	}
-}
-
-// On shards each entry has a statement of its own. While every few replies get lost, two simulators charge each key
-// once.
-func TestLedgerOnShards(t *testing.T) {
-	t.Parallel()
-	dsn, server := apptest.OneServer(t, postgres.Migrations())
-	simulators := make([]*processor.Simulator, 2)
-	for i := range simulators {
-		db := apptest.Pool(t, sqldb.Settings{
-			URL: dsn, MaxOpenConns: processor.LedgerConns, LockTimeout: 10 * time.Second, StatementTimeout: 20 * time.Second,
-			Cluster: sqldb.ClusterCitus,
-		}, nil)
-		simulators[i] = simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
-	}
-	server.CutEvery(5, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("processor_charges"))
-	server.CutEvery(5, faultproxy.AfterCommit, faultproxy.RST)
-	const keys, callers, patience = 30, 4, time.Minute
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	waittest.Together(t, keys*callers, func(i int) error {
-		for {
-			_, err := simulators[i%2].Charge(ctx, charge(t, strconv.Itoa(i%keys), good))
-			again := errors.Is(err, payment.ErrProcessorFault) || errors.Is(err, payment.ErrProcessorTimeout)
-			if !again || ctx.Err() != nil {
-				return err // both may be repeated with the same key
-			}
-		}
-	})
-	server.StopCutting()
-	if cuts := server.Cuts(); cuts < keys/4 {
-		t.Errorf("%d replies were cut: the test proved little", cuts)
-	}
-	if n := charges(t, ledger(t, dsn)); n != keys {
-		t.Errorf("%d charges, want %d", n, keys)
 	}
 }
 

@@ -1,0 +1,113 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// Many callers on two replicas pay few keys while every few replies of the database get lost: each key is paid once, all
+// its charges have one processor's key, and all its callers get the same bytes.
+func TestPaymentsWhileRepliesGetLost(t *testing.T) {
+	t.Parallel()
+	direct := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, direct)
+	stores := &replicas{}
+	for range 2 {
+		stores.all = append(stores.all, openStore(t, proxy.DSN(direct), sqldb.PoolerNone, postgres.Options{}))
+	}
+	stores.replica = stores.all[0]
+	proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("payments."))
+
+	const keys, callers, patience = 30, 16, time.Minute
+	var mu sync.Mutex
+	receipts, charged := make(map[string][]byte), make(map[string]string)
+	answered := func(key string, receipt []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if first := receipts[key]; first != nil && !bytes.Equal(first, receipt) {
+			return fmt.Errorf("%s is answered with\n%s\nand\n%s", key, first, receipt)
+		}
+		receipts[key] = receipt
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	payUntilAnswered := func(key string) error {
+		claim := paymenttest.NewClaim(key, time.Hour)
+		claim.Lease = 100 * time.Millisecond
+		charge := func(h payment.Held) (payment.Payment, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if first := charged[key]; first != "" && first != h.ProcessorKey {
+				t.Errorf("%s is charged under %s and %s", key, first, h.ProcessorKey)
+			}
+			charged[key] = h.ProcessorKey
+			return paymenttest.NewPayment(h), nil
+		}
+
+		for {
+			claim.ID = payment.ClaimID(payment.NewID(time.Now()))
+			r, _, err := paymenttest.Settle(ctx, stores, claim, charge)
+			if err == nil {
+				return answered(key, r.Receipt.Data)
+			}
+			if ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	waittest.Together(t, callers, func(i int) error {
+		for n := range keys {
+			if err := payUntilAnswered(fmt.Sprint("key ", (i+n)%keys)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	proxy.StopCutting()
+
+	if cuts := proxy.Cuts(); cuts < keys/4 {
+		t.Errorf("%d replies were cut: the test proved little", cuts)
+	}
+	page, err := stores.FindOfRide(t.Context(), "ride", nil, 1000)
+	if err != nil || len(page) != keys {
+		t.Errorf("%d payments for %d keys: %v", len(page), keys, err)
+	}
+	if len(receipts) != keys {
+		t.Errorf("%d receipts for %d keys", len(receipts), keys)
+	}
+}
+
+// A takeover whose reply was lost recognises that it was applied.
+func TestALostTakeover(t *testing.T) {
+	t.Parallel()
+	direct := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, direct)
+	r := openStore(t, proxy.DSN(direct), sqldb.PoolerNone, postgres.Options{})
+	claimed := r.mustClaim(t)
+	claimed.Leave(false)
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST)
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
+		t.Errorf("taken over %t, %v", taken, err)
+	}
+	if n := proxy.Cuts(); n != 1 {
+		t.Errorf("%d replies were cut, want 1", n)
+	}
+}
