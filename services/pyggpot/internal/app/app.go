@@ -36,8 +36,7 @@ func settings(Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	store, err := postgres.New(c.DB(), postgres.Options{
-		MaxOpenConns: cfg.DBMaxOpenConns,
-		TTL:          cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
+		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 		Limits: c.GroupLimits(cfg.CoalesceInFlight),
 	})
 	if err != nil {

@@ -13,25 +13,12 @@ import (
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 
 // TestLifeOfAPot runs the life of a pot by every protocol. The domain's tests have the cases of its rules.
 func TestLifeOfAPot(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, nil)
-	livePots(t, r)
-}
-
-// TestLifeOfAPotOnCitus runs it where the pots are distributed, and the schema is made by the replica itself.
-func TestLifeOfAPotOnCitus(t *testing.T) {
-	t.Parallel()
-	environ := map[string]string{"DB_CLUSTER": "citus", "LOG_REQUESTS": "all"}
-	livePots(t, &replica{apptest.Run(t, app.Service(), dbtest.Citus(t, nil), environ)})
-}
-
-func livePots(t *testing.T, r *replica) {
-	t.Helper()
 	for way, c := range callers(t, r) {
 		var made, seen potpb.PotResponse
 		call := func(request, answer proto.Message) {

@@ -24,12 +24,4 @@
 //
 // When the answer to the change is lost, the lease of each pot shows what became of it, since the same COMMIT releases
 // it, unless another server has taken over: see Store.resolve and history.
-//
-// # On Citus
-//
-// The pots are distributed by their ids, and each is one row of a worker, with its coins. A group is one pot, and both
-// of its statements go to the pot's worker as a whole (citus.go, citus_sql.go). The coordinator's answers prove little,
-// and its history nothing. So the pot remembers the leases of its last changes, and knows which were made: see
-// Store.resolveOnShards. A pot and its name are on different workers, and created one after the other: see
-// Store.createOnShards (citus_create.go).
 package postgres

@@ -89,11 +89,7 @@ func merge(before, after pot.Contents) pot.Contents {
 // write writes the contents of the leased pots and releases their leases. A pot whose row is locked in a pass that
 // skips such rows is errHeld and keeps its lease.
 func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
-	send := s.send
-	if s.onCitus() {
-		send = s.sendToShard
-	}
-	written, err := send(ctx, pass, leased)
+	written, err := s.send(ctx, pass, leased)
 	if err != nil {
 		return nil, coalesce.Classify(err)
 	}

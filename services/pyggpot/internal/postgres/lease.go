@@ -22,7 +22,6 @@ type lease struct {
 	number  uuid.UUID
 	expires time.Time // by the database's clock, of the first pot
 	history string    // of the server, read before the lease was acquired; "" when that is not known
-	changes []string  // on Citus, the leases of the pot's last changes before, the newest first
 }
 
 const (
@@ -152,24 +151,16 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 	if len(asked) == 0 {
 		return nil
 	}
-	number, history := uuid.New(), ""
-	if !s.onCitus() {
-		history = s.history.before(ctx, s.db)
-	}
+	number, history := uuid.New(), s.history.before(ctx, s.db)
 	var ids, maxCoins, others pq.Int32Array
-	var changes pq.StringArray
 	var seen coins
 	var expired int64
 	var expires time.Time
 	statement, args := acquireFreeSQL, []any{asked, number, s.options.TTL.Microseconds()}
 	columns := []any{&ids, &maxCoins, &expired, &expires, &others}
-	switch {
-	case s.onCitus():
-		statement, args = acquireOnShard(pass, asked[0], args)
-		columns = append(columns, &seen.pots, &seen.kinds, &seen.counts, &changes)
-	case pass.SkipLocked:
+	if pass.SkipLocked {
 		columns = append(columns, &seen.pots, &seen.kinds, &seen.counts)
-	default:
+	} else {
 		statement, args = acquireSQL, append(args, sqldb.Milliseconds(pass.Wait))
 	}
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
@@ -195,8 +186,8 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 			continue
 		}
 		if n := slices.Index(ids, int32(q.id)); n >= 0 {
-			q.lease, q.before = &lease{number, expires, history, changes}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
-			if pass.SkipLocked || s.onCitus() {
+			q.lease, q.before = &lease{number, expires, history}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
+			if pass.SkipLocked {
 				q.before.Contents = seen.of(q.id)
 			}
 			s.recordWait(q)
@@ -264,10 +255,6 @@ func (s *Store) release(ctx context.Context, leased ...*queue) {
 func (s *Store) releaseAll(ctx context.Context, ids pq.Int32Array, numbers pq.StringArray) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	if s.onCitus() {
-		s.releaseOnShards(ctx, ids, numbers)
-		return
-	}
 	wait := sqldb.Milliseconds(min(s.options.RetryWait, releaseWithin/2))
 	for _, statement := range [...]string{releaseSQL, releaseFreeSQL} {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
@@ -296,9 +283,6 @@ const resolveWithin = 5 * time.Second
 func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
 	defer cancel()
-	if s.onCitus() {
-		return s.resolveOnShards(ctx, leased, lost)
-	}
 	ids, numbers := identify(leased)
 	first := leased[0].lease.expires
 	for _, q := range leased {

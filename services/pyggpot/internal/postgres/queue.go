@@ -19,9 +19,6 @@ import (
 // they share for milliseconds.
 const knownAfter = 50 * time.Millisecond
 
-// stalledAfter is how long a pot's lease and change may take until its callers need a place.
-const stalledAfter = 500 * time.Millisecond
-
 // queue holds the callers of one pot, from the first one's arrival until there are none. One goroutine serves it: one
 // lease after the other, each for all callers that have come until the pot is read.
 type queue struct {
@@ -90,17 +87,7 @@ func (s *Store) enter(id pot.ID, c *call) (*queue, error) {
 		go s.serve(q)
 		return q, nil
 	}
-	stalled := s.isStalled(q)
-	if stalled { // those that came before are counted too
-		q.waiting = slices.DeleteFunc(q.waiting, func(other *call) bool {
-			crowded := !s.takePlace(q, other)
-			if crowded {
-				s.answer(q, other, contention.ErrCrowded)
-			}
-			return crowded
-		})
-	}
-	if (stalled || q.isHeld()) && !s.takePlace(q, c) {
+	if q.isHeld() && !s.takePlace(q, c) {
 		return nil, contention.ErrCrowded
 	}
 	q.waiting = append(q.waiting, c)
@@ -293,12 +280,6 @@ func (s *Store) answer(q *queue, c *call, err error) {
 
 // isHeld reports whether the pot is known to be held by another session. The caller holds Store.mu.
 func (q *queue) isHeld() bool { return !q.held.IsZero() && time.Since(q.held) > knownAfter }
-
-// isStalled reports whether the pot's server has not answered for a while, on Citus, where others do. The caller holds
-// s.mu.
-func (s *Store) isStalled(q *queue) bool {
-	return s.onCitus() && !q.asked.IsZero() && time.Since(q.asked) > stalledAfter
-}
 
 // takePlace gives c a place of Limits.Share unless it has one, and returns false when there is none. The caller holds
 // s.mu.

@@ -60,17 +60,11 @@ SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.pot_name, '') AS pot_name, c
 
 // Find implements pot.Repository.
 func (s *Store) Find(ctx context.Context, id pot.ID) (pot.Pot, error) {
-	if s.onCitus() {
-		return s.find(ctx, findOnShardSQL, int32(id))
-	}
 	return s.find(ctx, findSQL, int32(id))
 }
 
 // FindByName implements pot.Repository.
 func (s *Store) FindByName(ctx context.Context, name string) (pot.Pot, error) {
-	if s.onCitus() {
-		return s.findNamed(ctx, name)
-	}
 	return s.find(ctx, findByNameSQL, name)
 }
 
@@ -88,9 +82,6 @@ func (s *Store) find(ctx context.Context, query string, key any) (pot.Pot, error
 
 // List implements pot.Repository.
 func (s *Store) List(ctx context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
-	if s.onCitus() {
-		return s.listShards(ctx, limit, offset)
-	}
 	var rows []struct {
 		row
 
@@ -118,9 +109,6 @@ RETURNING id, create_time`
 
 // Create implements pot.Repository. A COMMIT whose answer is lost is looked up.
 func (s *Store) Create(ctx context.Context, name string, maxCoins int32) (pot.Pot, error) {
-	if s.onCitus() {
-		return s.createOnShards(ctx, name, maxCoins)
-	}
 	p := pot.Pot{Name: name, MaxCoins: maxCoins}
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		err := tx.QueryRowxContext(ctx, createSQL, name, maxCoins).Scan(&p.ID, &p.CreateTime)

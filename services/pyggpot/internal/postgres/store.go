@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "pyggpot", Distribution: distribution()}
+	return migrate.Source{FS: migrations, Schema: "pyggpot"}
 }
 
 // Session returns the server's parameters for which the statements are written. A group's arrays are short at first and
@@ -39,9 +38,6 @@ type Options struct {
 	RetryWait time.Duration
 	// Limits are those of the group commit; InFlight groups run at once.
 	Limits coalesce.Limits
-	// MaxOpenConns is how many connections the pool has. On Citus, where a group is one pot, nearly as many groups run at
-	// once, whatever InFlight says.
-	MaxOpenConns int
 }
 
 // Store is a pot.Repository on PostgreSQL.
@@ -60,10 +56,7 @@ type Store struct {
 }
 
 // lane gathers the queues of different pots into groups.
-type lane interface {
-	Do(ctx context.Context, q *queue) (struct{}, error)
-	Close(ctx context.Context) error
-}
+type lane = *coalesce.Coalescer[pot.ID, *queue, struct{}]
 
 var _ pot.Repository = (*Store)(nil)
 
@@ -79,40 +72,26 @@ const (
 // pots, one for reads and new pots.
 const ReservedConns = 2
 
-// On Citus contended pots have two connections for one server, of which one may wait for a locked row, and one for
-// another.
-const (
-	contendedOnCitus = 3
-	reservedOnCitus  = ReservedConns + contendedOnCitus - 1
-	potsKnown        = 100_000 // whose shard is remembered: some 10 MB
-)
-
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
 	s := &Store{
 		db: db, options: o, lock: o.Limits.Contention, share: o.Limits.Share, queues: make(map[pot.ID]*queue),
 	}
 	key := func(q *queue) pot.ID { return q.id }
-	groups := coalesce.Config[pot.ID, *queue, struct{}]{
+	var groupsErr, contendedErr error
+	s.groups, groupsErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
 		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: maxPots, Statements: statements, Limits: o.Limits,
-	}
+	})
+
 	// A statement that waits for a pot's row holds no other.
-	contended := coalesce.Config[pot.ID, *queue, struct{}]{
-		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: o.Limits,
+	one := o.Limits
+	one.InFlight = 1
+	s.contended, contendedErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
+		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: one,
 		BriefWait: min(o.RetryWait/2, o.Limits.LockTimeout), // so that a locked row leaves half of the lane to others
-	}
-	var err, contendedErr error
-	if s.onCitus() {
-		shards := sqldb.NewShards(db, "pyggpot.pot", potsKnown)
-		of := func(q *queue) string { return strconv.Itoa(int(q.id)) }
-		s.groups, err = coalesce.NewOnServers(groups, max(o.MaxOpenConns-reservedOnCitus, 1), shards, of)
-		s.contended, contendedErr = coalesce.NewOnServers(contended, contendedOnCitus, shards, of)
-	} else {
-		s.groups, err = coalesce.New(groups)
-		contended.InFlight = 1
-		s.contended, contendedErr = coalesce.New(contended)
-	}
-	return s, errors.Join(err, contendedErr)
+	})
+
+	return s, errors.Join(groupsErr, contendedErr)
 }
 
 // Close waits until every change in flight is answered. The pool stays open.

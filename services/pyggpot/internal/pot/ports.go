@@ -34,8 +34,7 @@ type Repository interface {
 	// FindByName returns the pot of a name, or ErrNotFound.
 	FindByName(ctx context.Context, name string) (Pot, error)
 	// List returns up to limit pots after the first offset ones, in the order of their ids, and the number of all pots,
-	// all as of one moment, unless they are distributed over servers. With an offset of that number or more it counts and
-	// passes over no pots.
+	// all as of one moment. With an offset of that number or more it counts and passes over no pots.
 	List(ctx context.Context, limit, offset int64) (pots []Pot, total int64, err error)
 	// Change calls change with the pot's id, bound and contents, as the change before left it, and stores the contents
 	// that change returns, all or nothing; a kind that is not in them keeps its coins. It returns an error of change as
