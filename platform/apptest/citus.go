@@ -1,12 +1,8 @@
 package apptest
 
 import (
-	"crypto/rand"
-	"errors"
 	"log/slog"
 	"net/url"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,9 +40,6 @@ const (
 	SELECT n::bigint AS shardid, n % 2 + 1 AS groupid FROM generate_series(0, 7) AS n`
 )
 
-// StandIns returns the statements that make a plain server answer what Citus is asked for.
-func StandIns() []string { return []string{shardOfKey, placements} }
-
 // OneServer returns the URL of a plain server that stands for all workers of [Citus], and the proxy before it: what is
 // sent to Citus is valid there too, so that it can be tested where the extension is not installed. The statements make
 // what only a distributed schema has.
@@ -54,69 +47,11 @@ func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn s
 	t.Helper()
 	direct := dbtest.Postgres(t, source)
 	db := dbtest.Dial(t, direct)
-	Execute(t, db, append(statements, StandIns()...)...)
+	Execute(t, db, append(statements, shardOfKey, placements)...)
 	if err := db.Close(); err != nil { // WatchDeadlocks waits for the end of other sessions
 		t.Fatal(err)
 	}
 	server = faultproxy.New(t, direct)
 	dsn = server.DSN(direct)
 	return dsn, server
-}
-
-// CitusCluster is a cluster on which tests have a database each.
-type CitusCluster struct {
-	coordinator string     // the URL of its database postgres
-	making      sync.Mutex // a database, of which the nodes make one at a time
-}
-
-// NewCitusCluster starts a cluster as [Citus] does, without a schema and proxies.
-func NewCitusCluster(t *testing.T) *CitusCluster {
-	t.Helper()
-	return &CitusCluster{coordinator: dbtest.Citus(t, nil)}
-}
-
-// Database makes a database on all nodes and returns its URL. It has the distributed schema.
-func (c *CitusCluster) Database(t *testing.T, source migrate.Source) string {
-	t.Helper()
-	c.making.Lock()
-	defer c.making.Unlock()
-	u, err := url.Parse(c.coordinator)
-	if err != nil {
-		t.Fatal("apptest: the coordinator's URL cannot be read")
-	}
-	password, _ := u.User.Password()
-	var nodes []string
-	first := dbtest.Dial(t, c.coordinator)
-	err = first.Select(&nodes, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid > 0")
-	if err != nil {
-		t.Fatalf("apptest: %v", err)
-	}
-	name := "t" + strings.ToLower(rand.Text())
-	join := []string{"SELECT citus_set_coordinator_host('127.0.0.1', " + u.Port() + ")"}
-	for _, node := range nodes {
-		_, port, _ := strings.Cut(node, ":")
-		join = append(join, "SELECT citus_add_node('127.0.0.1', "+port+")")
-	}
-	for _, node := range append(nodes, u.Host) {
-		u.Host = node
-		u.Path = "/postgres"
-		conn, err := dbtest.Dial(t, u.String()).Conn(t.Context())
-		if err == nil {
-			_, err = conn.ExecContext(t.Context(), "CREATE DATABASE "+name) // which takes no transaction
-			err = errors.Join(err, conn.Close())
-		}
-		if err != nil {
-			t.Fatalf("apptest: %v", err)
-		}
-		u.Path = "/" + name
-		Execute(t, dbtest.Dial(t, u.String()), "CREATE EXTENSION citus",
-			"INSERT INTO pg_dist_authinfo VALUES (0, '"+u.User.Username()+"', 'password="+password+"')")
-	}
-	dsn := u.String() // the coordinator's was the last
-	Execute(t, dbtest.Dial(t, dsn), join...)
-	source.Cluster = sqldb.ClusterCitus
-	if err := migrate.Up(t.Context(), dsn, source, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatalf("apptest: %v", err)
-	}
-	return dsn
 }

@@ -64,9 +64,8 @@
 //
 // # Shards
 //
-// Where a table is distributed over servers, a [Sharded] has a coalescer for each shard, and
-// an [OnServers] one for each server, for requests that share no statements. A server that
-// does not answer, and its locked rows, leave places to the others.
+// Where a table is distributed over servers, a [Sharded] has a coalescer for each shard. A
+// server that does not answer, and its locked rows, leave places to the others.
 //
 // # Traces
 //

@@ -13,9 +13,8 @@ import (
 // stallAfter is how long a statement of a lane may take, beyond its wait for locks, until the lane counts as stalled.
 const stallAfter = 500 * time.Millisecond
 
-// Sharded gathers requests lane by lane: each shard of a distributed table, or each server of it, has a [Coalescer] of
-// its own, because a statement for one shard goes to one server, and is applied or not whatever becomes of those for
-// others.
+// Sharded gathers requests lane by lane: each shard of a distributed table has a [Coalescer] of its own, because a
+// statement for one shard goes to one server, and is applied or not whatever becomes of those for others.
 //
 // The coalescers share the metrics, and the places of the statements that run at once. Those for one server take half
 // of the places at most, so that a server which does not answer leaves the others to those that do. Of all places and
