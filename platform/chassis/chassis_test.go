@@ -133,8 +133,10 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 func TestAServiceWithoutADistributionRunsOnOnePrimary(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, dbtest.Empty(t), map[string]string{"DB_CLUSTER": "citus"})
-	if _, err := p.new(t); err == nil || !strings.Contains(err.Error(), "runs on one primary alone") {
-		t.Errorf("%v", err)
+	const want = "DB_CLUSTER=citus: probe runs on one primary alone; leave DB_CLUSTER unset and give probe a primary of " +
+		"its own (docs/scaling.md)"
+	if _, err := p.new(t); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

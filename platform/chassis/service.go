@@ -91,7 +91,8 @@ func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error)
 func (s Service[C]) clustered(cfg C) (Settings, error) {
 	settings, cluster := s.Settings(cfg), sqldb.Cluster(cfg.Base().DBCluster)
 	if cluster == sqldb.ClusterCitus && len(settings.Migrations.Distribution) == 0 {
-		return settings, fmt.Errorf("DB_CLUSTER=%s: %s runs on one primary alone", cluster, s.Name)
+		return settings, fmt.Errorf("DB_CLUSTER=%s: %s runs on one primary alone; leave DB_CLUSTER unset and give %s "+
+			"a primary of its own (docs/scaling.md)", cluster, s.Name, s.Name)
 	}
 	settings.Migrations.Cluster = cluster
 	return settings, nil

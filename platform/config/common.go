@@ -67,7 +67,8 @@ func (Common) Help() map[string]string {
 			"read for each connection; several hosts as ?host=a,b&port=5432,5432",
 		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
 			"DATABASE_URL",
-		"DB_CLUSTER":           "none, or citus where DATABASE_URL leads to a Citus coordinator; see docs/scaling.md",
+		"DB_CLUSTER": "none, or citus where DATABASE_URL leads to a Citus coordinator, for counts and iidy alone; " +
+			"see docs/scaling.md",
 		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",
 		"DB_LOCK_TIMEOUT":      "how long a statement waits for one lock",
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
