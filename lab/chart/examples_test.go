@@ -57,14 +57,15 @@ func TestExamples(t *testing.T) {
 
 const citusExample = "citus.yaml"
 
-// On Citus the replicas and the Jobs that migrate say so alike, each with a pool of its own; events are on one primary.
-func TestCitusServesAllButEvents(t *testing.T) {
+// On Citus the replicas and the Jobs that migrate say so alike, each with a pool of its own; the other services are on
+// primaries.
+func TestCitusServesCountsAndIidy(t *testing.T) {
 	t.Parallel()
 	all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+citusExample))
 	for _, service := range services.All() {
-		want, size := "citus", "16"
-		if service.Name == services.Events {
-			want, size = "", "3" // its default
+		want, size := "", "3" // the default
+		if service.Name == services.Counts || service.Name == services.Iidy {
+			want, size = "citus", "16"
 		}
 		env := environment(t, all, "rowlock-"+service.Name)
 		if env["DB_CLUSTER"] != want || env["DB_MAX_OPEN_CONNS"] != size {
