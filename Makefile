@@ -119,7 +119,7 @@ prove-citus: build ## The same on a Citus coordinator and its workers, for each 
 		./bin/rowlock prove --cluster citus --service $$service --for 2m --out .tmp/proof-citus/$$service $(ARGS); \
 	done
 
-mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
+mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant now')
 	./bin/rowlock mutation-test $(ARGS)
 
 prove-bites: mutation-test # its name in earlier releases

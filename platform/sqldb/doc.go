@@ -44,5 +44,5 @@
 // which changes a standby may lack. conn.go, conn_tx.go, rows.go and socket.go are the
 // wrapper, which database/sql calls; errors.go classifies its errors. What differs between
 // the servers is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind
-// the interface of engine.go. pooled.go stands alone because a mutant replaces it.
+// the interface of engine.go.
 package sqldb

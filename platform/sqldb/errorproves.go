@@ -1,5 +1,3 @@
-//go:build !bug_errorproves
-
 package sqldb
 
 // provesLess reports whether an error after a change was sent proves less than on one server; see classify.

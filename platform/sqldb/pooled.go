@@ -1,5 +1,3 @@
-//go:build !bug_textparams
-
 package sqldb
 
 import "github.com/lib/pq"

@@ -56,7 +56,7 @@ func TestRefusals(t *testing.T) {
 			"bench counts --only x --runs 0": `"x"`,
 			"bench counts --duration 10ms":   "duration",
 			"bench counts --fast":            "--fast",
-			"mutation-test --mutant bug_tea": `"bug_tea"`,
+			"mutation-test --mutant tea":     `"tea"`,
 			"bites tea":                      `"tea"`,
 			"mutation-test":                  "go.work", // which is not here
 			"check":                          "at least one service",

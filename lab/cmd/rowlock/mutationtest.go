@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,19 +38,19 @@ func newMutationTest(p process) *cobra.Command {
 	var chosen []string
 	all := make([]string, len(prove.Mutants()))
 	for i, mutant := range prove.Mutants() {
-		all[i] = mutant.Tag
+		all[i] = mutant.Name
 	}
 	cmd := &cobra.Command{
 		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
 		Short: "Build known mistakes into the services and check that prove finds each within a minute",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, tag := range chosen {
-				if !slices.Contains(all, tag) {
-					return usageError{fmt.Sprintf("mutation-test: there is no mutant %q; there is %s", tag, strings.Join(all, ", "))}
+			for _, name := range chosen {
+				if !slices.Contains(all, name) {
+					return usageError{fmt.Sprintf("mutation-test: there is no mutant %q; there is %s", name, strings.Join(all, ", "))}
 				}
 			}
 			m.mutants = slices.DeleteFunc(prove.Mutants(), func(one prove.Mutant) bool {
-				return len(chosen) > 0 && !slices.Contains(chosen, one.Tag)
+				return len(chosen) > 0 && !slices.Contains(chosen, one.Name)
 			})
 			return m.run(cmd.Context())
 		},
@@ -72,7 +73,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	var names, windows, missed []string
 	tested := 0
 	for _, mutant := range m.mutants {
-		say(m.stdout, "%s: %s in %s, window %s", mutant.Tag, mutant.What, mutant.Service, mutant.Window)
+		say(m.stdout, "%s: %s in %s, window %s", mutant.Name, mutant.What, mutant.Service, mutant.Window)
 		found, took, err := m.test(ctx, mutant)
 		if err != nil && ctx.Err() != nil {
 			return err
@@ -81,10 +82,10 @@ func (m mutationTest) run(ctx context.Context) error {
 			continue
 		}
 		if found != nil {
-			say(m.stdout, "%s: found by %s (%s) after %.1fs", mutant.Tag, found.Name, found.Detail, took.Seconds())
+			say(m.stdout, "%s: found by %s (%s) after %.1fs", mutant.Name, found.Name, found.Detail, took.Seconds())
 		} else {
-			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
-			missed = append(missed, mutant.Tag)
+			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Name, mutantTimeout, err)
+			missed = append(missed, mutant.Name)
 		}
 		tested++
 		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
@@ -144,7 +145,7 @@ func (m mutationTest) test(
 		}
 		return found != nil || took > mutantTimeout
 	}
-	_, err = m.prove(ctx, []string{mutant.Service}, mutant.Tag, run)
+	_, err = m.prove(ctx, []string{mutant.Service}, mutant.Name, run)
 	return found, took, err
 }
 
@@ -171,8 +172,45 @@ func (m mutationTest) prove(ctx context.Context, names []string, folder string, 
 
 // build builds the mutant's service.
 func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path string, err error) {
-	if path, err = filepath.Abs(filepath.Join(m.dir, mutant.Tag, mutant.Service)); err != nil {
+	folder, err := filepath.Abs(filepath.Join(m.dir, mutant.Name))
+	if err != nil {
 		return "", fmt.Errorf("mutation-test: %w", err)
 	}
-	return path, local.Build(ctx, ".", mutant.Service, path, m.stderr, "-tags", mutant.Tag)
+
+	replacement, err := overlay(".", folder, mutant)
+	if err != nil {
+		return "", err
+	}
+
+	path = filepath.Join(folder, mutant.Service)
+	return path, local.Build(ctx, ".", mutant.Service, path, m.stderr, "-overlay", replacement)
+}
+
+// overlay writes a file for go build -overlay into the folder and returns its path. With it the compiler reads the
+// mutant's file in the place of the one that it replaces, in the source tree root.
+func overlay(root, folder string, mutant prove.Mutant) (path string, err error) {
+	var files [2]string
+	for i, name := range []string{mutant.Replaces, mutant.File()} {
+		if files[i], err = filepath.Abs(filepath.Join(root, name)); err != nil {
+			return "", fmt.Errorf("mutation-test: %w", err)
+		}
+
+		// The go command would add a file that is not there, and build a service without the mistake.
+		if _, err = os.Stat(files[i]); err != nil {
+			return "", fmt.Errorf("mutation-test: mutant %s: %w", mutant.Name, err)
+		}
+	}
+
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {files[0]: files[1]}})
+	if err == nil {
+		err = os.MkdirAll(folder, 0o755)
+	}
+	path = filepath.Join(folder, "overlay.json")
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("mutation-test: %w", err)
+	}
+	return path, nil
 }

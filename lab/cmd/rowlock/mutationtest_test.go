@@ -1,54 +1,75 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// Every mutant stands behind its tag in its service, or in platform, beside what is right; and all
-// of them can be built.
+// sourceTree is the root of the source tree, seen from here.
+const sourceTree = "../../.."
+
+// Every file of lab/mutants is a mutant's, and says first which file it replaces.
+func TestMutantsAreThere(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, mutant := range prove.Mutants() {
+		want = append(want, mutant.File())
+
+		text, err := os.ReadFile(filepath.Join(sourceTree, mutant.File()))
+		if err != nil {
+			t.Errorf("mutant %s: %v", mutant.Name, err)
+		}
+		if head := "// Mutant of " + mutant.Replaces + ": "; !strings.HasPrefix(string(text), head) {
+			t.Errorf("%s does not begin with %q", mutant.File(), head)
+		}
+	}
+
+	found, err := fs.Glob(os.DirFS(sourceTree), "lab/mutants/*/*")
+	slices.Sort(want)
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("lab/mutants has %q, want %q (%v)", found, want, err)
+	}
+}
+
+// A change of a service can break a mutant, which nothing else compiles.
 func TestMutantsAreBuilt(t *testing.T) {
 	t.Parallel()
-	const root = "../../.."
-	args := []string{"build", "-trimpath", "-tags", ""}
 	for _, mutant := range prove.Mutants() {
-		with, without := 0, 0
-		service := filepath.Join(root, "services", mutant.Service, "internal")
-		for _, folder := range []string{service, filepath.Join(root, "platform")} {
-			err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
-				if err != nil || filepath.Ext(path) != ".go" {
-					return err
-				}
-				text, err := os.ReadFile(path) //nolint:gosec // of this repository
-				with += strings.Count(string(text), "//go:build "+mutant.Tag+"\n")
-				without += strings.Count(string(text), "//go:build !"+mutant.Tag+"\n")
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+		replacement, err := overlay(sourceTree, t.TempDir(), mutant)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if with != 1 || without != 1 {
-			t.Errorf("%s: %d files with the mistake and %d without", mutant.Tag, with, without)
+
+		// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", replacement,
+			"github.com/rowlock/rowlock/services/"+mutant.Service+"/internal/app")
+		cmd.Dir, cmd.Env = sourceTree, append(cmd.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", mutant.File(), err, out)
 		}
-		args[3] += mutant.Tag + ","
 	}
-	for _, name := range services.Names() {
-		args = append(args, "github.com/rowlock/rowlock/services/"+name+"/internal/app")
-	}
-	// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir, cmd.Env = root, append(cmd.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+}
+
+// A file that is not there is not taken for one without a mistake.
+func TestOverlayRefuses(t *testing.T) {
+	t.Parallel()
+	for what, mutant := range map[string]prove.Mutant{
+		"no file of the service": {Name: "now", Service: "iidy", Replaces: "services/iidy/no-such-file.go"},
+		"no file of the mutant":  {Name: "no-such-mutant", Service: "iidy", Replaces: prove.Mutants()[0].Replaces},
+	} {
+		if path, err := overlay(sourceTree, t.TempDir(), mutant); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v, want an error", what, path, err)
+		}
 	}
 }
 
@@ -59,8 +80,8 @@ func TestMutationTestConclude(t *testing.T) {
 	if err := m.conclude(tested, nil, sound); err != nil {
 		t.Errorf("all are found: %v", err)
 	}
-	err := m.conclude(tested, []string{"bug_now"}, sound)
-	want := fmt.Sprintf("1 of %d mutants were not found (bug_now)", tested)
+	err := m.conclude(tested, []string{"now"}, sound)
+	want := fmt.Sprintf("1 of %d mutants were not found (now)", tested)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("one is not found: %v", err)
 	}

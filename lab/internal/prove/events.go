@@ -33,8 +33,10 @@ var (
 		open: newEvents, writes: []string{"update events.status"}, prepare: auditEvents, attack: attackEvents,
 		inFlight: eventsInFlight, changes: addsEvent,
 		mutants: []Mutant{
-			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),
-			mutant("bug_finish", "finish what was claimed without value IS NULL", windowBackends, "worked once"),
+			mutant("sequence", "services/events/internal/postgres/add.go",
+				"ids given out before the insert, as by a sequence", windowKill, "ids"),
+			mutant("finish", "services/events/internal/postgres/worksql.go",
+				"finish what was claimed without value IS NULL", windowBackends, "worked once"),
 		},
 	})
 )

@@ -39,7 +39,10 @@ var _ = register(services.Iidy, kind{
 		windowNone: {signLate}, windowHeld: {signHeldLate}, windowHostile: {string(fault.LockedKey), string(fault.Pages)},
 		windowCitusReplies: {string(fault.CutWorkerCommit), resolved},
 	},
-	mutants: []Mutant{mutant("bug_now", "now() for clock_timestamp() in a lease", windowHeld, lateChanges)},
+	mutants: []Mutant{
+		mutant("now", "services/iidy/internal/postgres/clock.go",
+			"now() for clock_timestamp() in a lease", windowHeld, lateChanges),
+	},
 })
 
 // itemWrites returns parts of the statements that change items. Those that read a list have none of them.

@@ -2,13 +2,17 @@ package prove
 
 import (
 	"maps"
+	"path"
 	"slices"
+	"strings"
 )
 
-// Mutant describes a known mistake that a build tag builds into a service.
+// Mutant describes a known mistake. It is built into a service in the place of one of the service's files.
 type Mutant struct {
-	// Tag is the build tag.
-	Tag string
+	// Name is what rowlock mutation-test calls it.
+	Name string
+	// Replaces names the file of the service, or of platform, that is right, from the root of the source tree.
+	Replaces string
 	// What describes the mistake in a few words.
 	What string
 	// Service has the mistake, and Window shows it.
@@ -17,8 +21,17 @@ type Mutant struct {
 	Checks []string
 }
 
-func mutant(tag, what, window string, checks ...string) Mutant {
-	return Mutant{Tag: tag, What: what, Window: window, Checks: checks}
+func mutant(name, replaces, what, window string, checks ...string) Mutant {
+	return Mutant{Name: name, Replaces: replaces, What: what, Window: window, Checks: checks}
+}
+
+// File names the file with the mistake, from the root of the source tree.
+func (m Mutant) File() string {
+	folder := m.Service
+	if strings.HasPrefix(m.Replaces, "platform/") {
+		folder = "platform"
+	}
+	return path.Join("lab", "mutants", folder, m.Name+".go")
 }
 
 // Mutants returns the mistakes that the proof must find.

@@ -51,7 +51,10 @@ var _ = register(services.Payments, kind{
 	signs: map[string][]string{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},
-	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
+	mutants: []Mutant{
+		mutant("donothing", "services/payments/internal/postgres/claim.go",
+			"DO NOTHING for a key that has expired", windowNone, linearizable),
+	},
 })
 
 // paymentOutput holds what the client was answered.

@@ -43,8 +43,10 @@ var _ = register(services.Pyggpot, kind{
 	},
 	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
-		mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable),
-		mutant("bug_laststate", "a group answers all its callers with the last state", windowNone, linearizable),
+		mutant("unfenced", "services/pyggpot/internal/postgres/fence.go",
+			"a lease without its fence", windowStop, linearizable),
+		mutant("laststate", "services/pyggpot/internal/postgres/apply.go",
+			"a group answers all its callers with the last state", windowNone, linearizable),
 	},
 })
 

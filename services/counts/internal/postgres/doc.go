@@ -12,7 +12,4 @@
 // On a Citus cluster the counts of each shard have groups of their own, whose statements are in citus_sql.go: citus.go.
 // The row that proves the outcome of a statement is a slot on its shard: slots.go. Keys hold for one count, on whose
 // shard their rows are: citus_keys.go and citus_keys_sql.go. Changes that may span shards are refused.
-//
-// What mutants replace stands alone, in group.go, once.go, keys.go and first.go: the files *_bug.go beside them are
-// built by the tags bug_* only.
 package postgres

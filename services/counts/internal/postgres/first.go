@@ -1,5 +1,3 @@
-//go:build !bug_currentvalue
-
 package postgres
 
 import "context"

@@ -1,5 +1,3 @@
-//go:build !bug_unordered
-
 package postgres
 
 // lockOrder is the order in which a group with updates locks its counts.

@@ -1,5 +1,3 @@
-//go:build !bug_keylookup
-
 package postgres
 
 // takeKeys returns the part of a statement that takes the keys of what is decided, for the journal's id and the time to

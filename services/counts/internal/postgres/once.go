@@ -1,5 +1,3 @@
-//go:build !bug_autocommit
-
 package postgres
 
 import (

@@ -1,5 +1,3 @@
-//go:build !bug_sequence
-
 package postgres
 
 import (

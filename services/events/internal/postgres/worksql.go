@@ -1,5 +1,3 @@
-//go:build !bug_finish
-
 package postgres
 
 // claimSQL locks pending events that no other transaction has locked, from a place in the heap on. ctid is that place:

@@ -1,5 +1,3 @@
-//go:build !bug_now
-
 package postgres
 
 // leaseClock is the time that leases are compared with. now() would not advance while a

@@ -1,5 +1,3 @@
-//go:build !bug_donothing
-
 package postgres
 
 // expired says of a record that its life is over, so that its key counts as new.

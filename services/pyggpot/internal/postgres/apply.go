@@ -1,5 +1,3 @@
-//go:build !bug_laststate
-
 package postgres
 
 import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"

@@ -1,5 +1,3 @@
-//go:build !bug_unfenced
-
 package postgres
 
 const (

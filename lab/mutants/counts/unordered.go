@@ -1,12 +1,11 @@
-//go:build bug_unordered
+// Mutant of services/counts/internal/postgres/group.go: a batch without ordered locks.
 
 package postgres
 
-// lockOrder is the mutant's: the counts are locked as they come.
+// lockOrder is empty: the counts are locked as they come.
 const lockOrder = ""
 
-// addGroupSQL is the mutant "a batch without ordered locks": the parameters are sorted, but the planner picks the
-// order in which an UPDATE locks.
+// addGroupSQL gets sorted parameters, but the planner picks the order in which an UPDATE locks.
 const addGroupSQL = `
 WITH asked AS (
     SELECT c.item_id, c.delta, c.lowest, c.highest, c.n

@@ -1,4 +1,4 @@
-//go:build bug_currentvalue
+// Mutant of services/counts/internal/postgres/first.go: a replay answers the current value.
 
 package postgres
 
@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// firstStarts is the mutant "a replay answers the current value": it reads the counts as they are now.
+// firstStarts reads the counts as they are now.
 func (s *Store) firstStarts(ctx context.Context, u *update, stored nullInts) ([]int64, error) {
 	starts := make([]int64, len(stored))
 	for i, step := range u.steps {

@@ -1,11 +1,11 @@
-//go:build bug_laststate
+// Mutant of services/pyggpot/internal/postgres/apply.go: a group answers all its callers with the last state.
 
 package postgres
 
 import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 
-// applyAll is the mutant "a group answers all its callers with the last state" (rowlock mutation-test): what is stored
-// is right, but each caller's answer is made from the contents after all changes of the group.
+// applyAll returns the right contents to store, but makes each caller's answer from the contents after all changes of
+// the group.
 func applyAll(p pot.Pot, calls []*call) pot.Contents {
 	for _, c := range calls {
 		if after, err := c.change(p); err == nil {

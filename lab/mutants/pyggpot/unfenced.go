@@ -1,9 +1,8 @@
-//go:build bug_unfenced
+// Mutant of services/pyggpot/internal/postgres/fence.go: the fence dropped.
 
 package postgres
 
-// fenceSQL is the mutant "the fence dropped" (rowlock mutation-test): a holder does not check that it still has the
-// leases.
+// fenceSQL does not check that a holder still has the leases.
 const fenceSQL = `
     SELECT p.id, n.coins
       FROM unnest($1::integer[], $2::uuid[], $3::integer[]) AS n (id, number, coins)

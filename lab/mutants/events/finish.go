@@ -1,9 +1,9 @@
-//go:build bug_finish
+// Mutant of services/events/internal/postgres/worksql.go: finish without value IS NULL.
 
 package postgres
 
-// claimSQL and finishSQL are the mutant "finish without value IS NULL" (rowlock mutation-test): no lock holds what was
-// claimed until it is finished, and what another worker has finished meanwhile is finished again.
+// claimSQL takes no lock that holds what was claimed until it is finished, and finishSQL finishes again what another
+// worker has finished meanwhile.
 const (
 	claimSQL = `
 SELECT id, ctid::text AS place

@@ -1,4 +1,4 @@
-//go:build bug_autocommit
+// Mutant of services/counts/internal/postgres/once.go: a write by the pool's autocommit Exec.
 
 package postgres
 
@@ -11,9 +11,9 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// once is the mutant "a write by the pool's autocommit Exec": it does what database/sql does when the driver returns
-// ErrBadConn, and sends the statement again, up to three times, although the server may have committed it. It takes the
-// id where it sends: with the id of the first time the journal would refuse the second.
+// once does what database/sql does when the driver returns ErrBadConn: it sends the statement again, up to three times,
+// although the server may have committed it. It takes the id where it sends: with the id of the first time the journal
+// would refuse the second.
 func (s *Store) once(
 	ctx context.Context, send func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error,
 ) (_ nullInts, err error) {

@@ -1,9 +1,9 @@
-//go:build bug_keylookup
+// Mutant of services/counts/internal/postgres/keys.go: a key is looked up before, not within, the statement.
 
 package postgres
 
-// takeKeys is the mutant "a key is looked up before, not within, the statement": which keys are free is read, not
-// decided by the insertion. Of two at once, neither sees the other's key, and both are applied.
+// takeKeys reads which keys are free, instead of letting the insertion decide. Of two at once, neither sees the other's
+// key, and both are applied.
 func takeKeys(id, ttl string, p places) string {
 	return p.prelude + `taken AS MATERIALIZED (
     SELECT d.r AS position, d.refusal

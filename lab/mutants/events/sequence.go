@@ -1,4 +1,4 @@
-//go:build bug_sequence
+// Mutant of services/events/internal/postgres/add.go: a sequence for the row of status.
 
 package postgres
 
@@ -15,8 +15,7 @@ import (
 // Add stores a new event and returns its id.
 func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
 
-// insertGroup is the mutant "a sequence for the row of status" (rowlock mutation-test): as with a sequence, ids are given
-// out for good before the events that they are for are stored.
+// insertGroup gives out ids for good before the events that they are for are stored, as a sequence does.
 func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []event.New) error {
 	const takeSQL = `
 UPDATE events.status SET id = id + $1::bigint

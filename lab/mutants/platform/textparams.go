@@ -1,0 +1,11 @@
+// Mutant of platform/sqldb/pooled.go: no binary_parameters behind a pooler.
+
+package sqldb
+
+import "github.com/lib/pq"
+
+// pooled has each statement sent in two round trips, and another client's can come between.
+func pooled(cfg pq.Config) (pq.Config, error) {
+	cfg.BinaryParameters = false
+	return cfg, nil
+}
