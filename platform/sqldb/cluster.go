@@ -23,7 +23,7 @@ func (db *DB) Cluster() Cluster { return db.settings.Cluster }
 // answer proves nothing there; a refusal of the statement itself does.
 func (db *DB) classify(err error, sent bool) *Error {
 	e := Classify(err, sent)
-	if e == nil || !sent || !db.provesLess() {
+	if e == nil || !sent || db.settings.Cluster != ClusterCitus {
 		return e
 	}
 	if e.SQLState != "" && !aborted(err) && !refusesAlone(e.SQLState) {

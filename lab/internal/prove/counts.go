@@ -46,7 +46,7 @@ var _ = register(services.Counts, kind{
 			"no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
 		mutant("keylookup", "services/counts/internal/postgres/keys.go",
 			"a key is looked up before, not within, the statement", windowNone, linearizable, sameAnswers),
-		mutant("errorproves", "platform/sqldb/errorproves.go",
+		mutant("errorproves", "platform/sqldb/cluster.go",
 			"an error of Citus' coordinator proves that nothing was applied", windowCitusReplies, linearizable, "sums"),
 		mutant("currentvalue", "services/counts/internal/postgres/first.go",
 			"a replay answers the current value", windowNone, linearizable, sameAnswers),

@@ -1,6 +1,28 @@
-// Mutant of platform/sqldb/errorproves.go: an error of Citus' coordinator proves that nothing was applied.
+// Mutant of platform/sqldb/cluster.go: an error of Citus' coordinator proves that nothing was applied.
 
 package sqldb
 
-// provesLess does not say that a worker whose answer got lost has committed.
-func (db *DB) provesLess() bool { return false }
+// Cluster names what distributes the database's tables over servers.
+type Cluster string
+
+// The known clusters.
+const (
+	// ClusterNone is one primary.
+	ClusterNone Cluster = "none"
+	// ClusterCitus is PostgreSQL with the extension Citus: the URL leads to its coordinator,
+	// which sends each statement on to the workers that have the rows.
+	ClusterCitus Cluster = "citus"
+)
+
+// Cluster returns what distributes the database's tables.
+func (db *DB) Cluster() Cluster { return db.settings.Cluster }
+
+// classify takes Citus' coordinator for a server that is alone: what it answers with an error was not applied, though a
+// worker whose answer got lost may have committed.
+func (db *DB) classify(err error, sent bool) *Error { return Classify(err, sent) }
+
+// resolves reports whether a lost COMMIT can be looked up by a transaction's id. That of
+// Citus' coordinator says nothing of the workers: a statement that only they execute has none.
+func (db *DB) resolves() bool {
+	return db.engine.resolves() && db.settings.Cluster != ClusterCitus
+}
