@@ -2,7 +2,11 @@
 
 package postgres
 
-import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+import (
+	"maps"
+
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
 
 // applyAll returns the right contents to store, but makes each caller's answer from the contents after all changes of
 // the group.
@@ -18,4 +22,12 @@ func applyAll(p pot.Pot, calls []*call) pot.Contents {
 		}
 	}
 	return p.Contents
+}
+
+// merge returns the contents before with those of after, kind by kind.
+func merge(before, after pot.Contents) pot.Contents {
+	merged := make(pot.Contents, len(before)+len(after))
+	maps.Copy(merged, before)
+	maps.Copy(merged, after)
+	return merged
 }

@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+import (
+	"maps"
+
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
 
 // applyAll applies the callers' changes one after the other, and returns the contents after the last one. A change that
 // is refused changes nothing, and its caller gets its own error.
@@ -12,4 +16,12 @@ func applyAll(p pot.Pot, calls []*call) pot.Contents {
 		}
 	}
 	return p.Contents
+}
+
+// merge returns the contents before with those of after, kind by kind.
+func merge(before, after pot.Contents) pot.Contents {
+	merged := make(pot.Contents, len(before)+len(after))
+	maps.Copy(merged, before)
+	maps.Copy(merged, after)
+	return merged
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -12,7 +11,6 @@ import (
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
 // answer says what became of a pot's callers: nil when their changes are stored, each as its own refusal allows.
@@ -76,14 +74,6 @@ func (s *Store) change(ctx context.Context, pass coalesce.Pass, leased []*queue)
 		q.after = applyAll(q.before, s.take(ctx, q))
 	}
 	return s.write(ctx, pass, leased)
-}
-
-// merge returns the contents before with those of after, kind by kind.
-func merge(before, after pot.Contents) pot.Contents {
-	merged := make(pot.Contents, len(before)+len(after))
-	maps.Copy(merged, before)
-	maps.Copy(merged, after)
-	return merged
 }
 
 // write writes the contents of the leased pots and releases their leases. A pot whose row is locked in a pass that
