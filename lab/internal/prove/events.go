@@ -35,7 +35,7 @@ var (
 		mutants: []Mutant{
 			mutant("sequence", "services/events/internal/postgres/add.go",
 				"ids given out before the insert, as by a sequence", windowKill, "ids"),
-			mutant("finish", "services/events/internal/postgres/worksql.go",
+			mutant("finish", "services/events/internal/postgres/work.go",
 				"finish what was claimed without value IS NULL", windowBackends, "worked once"),
 		},
 	})
