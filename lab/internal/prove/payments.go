@@ -52,7 +52,7 @@ var _ = register(services.Payments, kind{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},
 	mutants: []Mutant{
-		mutant("donothing", "services/payments/internal/postgres/claim.go",
+		mutant("donothing", "services/payments/internal/postgres/places.go",
 			"DO NOTHING for a key that has expired", windowNone, linearizable),
 	},
 })

@@ -33,6 +33,9 @@ func ofCallers() places {
 	}
 }
 
+// expired says of a record that its life is over, so that its key counts as new.
+const expired = `r.status = 'COMPLETED' AND r.expires_at <= clock_timestamp()`
+
 // joinPlace finds the live record of a key: its caller's own, else the one under the key if that is the caller's or
 // no caller's. Where there is none it finds the place of the next one. An own record that has expired stays a caller's
 // place: it cannot have two.
