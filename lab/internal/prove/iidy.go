@@ -40,7 +40,7 @@ var _ = register(services.Iidy, kind{
 		windowCitusReplies: {string(fault.CutWorkerCommit), resolved},
 	},
 	mutants: []Mutant{
-		mutant("now", "services/iidy/internal/postgres/clock.go",
+		mutant("now", "services/iidy/internal/postgres/claimed.go",
 			"now() for clock_timestamp() in a lease", windowHeld, lateChanges),
 	},
 })

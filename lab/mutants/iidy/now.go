@@ -1,6 +1,20 @@
-// Mutant of services/iidy/internal/postgres/clock.go: now() for clock_timestamp().
+// Mutant of services/iidy/internal/postgres/claimed.go: now() for clock_timestamp().
 
 package postgres
 
+import "strings"
+
 // leaseClock is the begin of the transaction, not the time at which it gets its row.
 const leaseClock = `now()`
+
+// claimedSQL and claimedOnShardSQL select the items that a change may touch: all of them when it names no claim, else
+// those of the claim while its lease lasts.
+const (
+	claimedSQL = `(CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)`
+
+	claimedOnShardSQL = `($3 = '' OR (l.claim = nullif($3, '')::uuid AND l.lease_until > TIME) IS TRUE)`
+)
+
+// atTimes compares leases with the clock, atClock with the CTE that has read it.
+func atTimes(s string) string { return strings.ReplaceAll(s, "TIME", leaseClock) }
+func atClock(s string) string { return strings.ReplaceAll(s, "TIME", "k.t") }

@@ -106,8 +106,6 @@ WITH held AS MATERIALIZED (
               AND ` + claimedSQL + `
               FOR UPDATE`
 
-	claimedSQL = `(CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)`
-
 	updateHeldSQL = `
 INSERT INTO iidy.lists AS l (list, item)
 SELECT $1, h.item

@@ -180,8 +180,6 @@ SELECT s.list, i.item
  WHERE s.list = $1 AND s.id = $3
 ON CONFLICT (list, item) DO NOTHING`
 
-	claimedOnShardSQL = `($3 = '' OR (l.claim = nullif($3, '')::uuid AND l.lease_until > TIME) IS TRUE)`
-
 	countOnShardSQL = `
     RETURNING 1
 )
@@ -234,10 +232,6 @@ func batchOnShardSQL(change attempt.Change) string {
 	}
 	return atTimes(batchHeldSQL) + changed + atClock(changedBatchSQL)
 }
-
-// atTimes compares leases with the clock, atClock with the CTE that has read it.
-func atTimes(s string) string { return strings.ReplaceAll(s, "TIME", leaseClock) }
-func atClock(s string) string { return strings.ReplaceAll(s, "TIME", "k.t") }
 
 // The statements of claims have the parameters and results of those of one server, but return a count.
 const (
