@@ -48,7 +48,7 @@ var _ = register(services.Counts, kind{
 			"a key is looked up before, not within, the statement", windowNone, linearizable, sameAnswers),
 		mutant("errorproves", "platform/sqldb/cluster.go",
 			"an error of Citus' coordinator proves that nothing was applied", windowCitusReplies, linearizable, "sums"),
-		mutant("currentvalue", "services/counts/internal/postgres/first.go",
+		mutant("currentvalue", "services/counts/internal/postgres/replay.go",
 			"a replay answers the current value", windowNone, linearizable, sameAnswers),
 	},
 })
