@@ -108,7 +108,7 @@ func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
 
 	result, err := s.ExecContext(ctx, a.storeSQL, a.Slot, a.Number, encoded)
 	if err != nil {
-		return err //nolint:wrapcheck // the database's, which sqldb classifies
+		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		return errors.Join(ErrNoSlot, err)

@@ -53,7 +53,8 @@ func TestMutantsAreBuilt(t *testing.T) {
 		// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", replacement,
 			"github.com/rowlock/rowlock/services/"+mutant.Service+"/internal/app")
-		cmd.Dir, cmd.Env = sourceTree, append(cmd.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
+		// As make build, whose packages are in Go's cache.
+		cmd.Dir, cmd.Env = sourceTree, append(cmd.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", mutant.File(), err, out)
 		}

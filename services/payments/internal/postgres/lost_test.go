@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// Many callers on two replicas pay few keys while every few replies of the database get lost: each key is paid once, all
-// its charges have one processor's key, and all its callers get the same bytes.
+// Many callers on two replicas pay few keys while every few replies of the database get lost: each key is paid once,
+// all its charges have one processor's key, and all its callers get the same bytes.
 func TestPaymentsWhileRepliesGetLost(t *testing.T) {
 	t.Parallel()
 	direct := dbtest.Postgres(t, postgres.Migrations())
