@@ -12,9 +12,11 @@ import (
 func TestDriveEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := `{"added":20}`
 		if r.Method == http.MethodGet {
-			_, _ = fmt.Fprint(w, `{"items":0}`)
+			answer = `{"listentries":[]}`
 		}
+		_, _ = fmt.Fprint(w, answer)
 	}))
 	defer server.Close()
 	var out, errs strings.Builder
