@@ -28,7 +28,8 @@ var _ = register(subject{
 		{post("/events", ""), http.StatusCreated, `POST /events
   events.create
     batch events_add
-      UPDATE events.status INSERT events.events
+      INSERT events_meta.slots
+      UPDATE events.status INSERT events.events UPDATE events_meta.slots
 `},
 		{post("/events/async", marked), http.StatusAccepted, "events.enqueue"},
 		{get("/events/1"), http.StatusOK, "events.get"},

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
-const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
+// They are longer than a busy machine takes for what the tests do meanwhile.
+const lockTimeout, statementTimeout = 30 * time.Second, time.Minute
 
 // tables are those of a small service: counters that requests add 1 to, and its slots.
 const tables = `

@@ -61,15 +61,15 @@ func ownRecord(k payment.Key) string {
 }
 
 // find returns the live record of a key among those that were found by their names, as joinPlace does.
-func find(byName map[string]int, rows []record, k payment.Key) (r record, found bool) {
-	if i, own := byName[ownRecord(k)]; own {
-		return rows[i], true
+func find(byName map[string]record, k payment.Key) (r record, found bool) {
+	if own, found := byName[ownRecord(k)]; found {
+		return own, true
 	}
-	i, found := byName[k.Value]
-	if !found || rows[i].Caller != "" && rows[i].Caller != k.Caller {
+	bare, found := byName[k.Value]
+	if !found || bare.Caller != "" && bare.Caller != k.Caller {
 		return record{}, false
 	}
-	return rows[i], true
+	return bare, true
 }
 
 // placesOf returns where the records of a group are, and the indexes of the bids that one statement may carry: of
