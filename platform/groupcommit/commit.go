@@ -182,7 +182,7 @@ func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests [
 }
 
 // sendOnce sends a group once. When the answer is lost, it asks the slot until the slot tells: then lost is true, and
-// either the group is applied, with the stored answers in a, or it never will be, or err says that nobody knows.
+// either the group is applied, with the stored answers in a, or it never will be, or err says that this is not known.
 func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, requests []Q) (lost bool, err error) {
 	ask := func(ctx context.Context) (applied bool, err error) {
 		lost = true

@@ -244,7 +244,7 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 		w.abandoned = true // what was sent stands, but it will not be sent again
 		return none, errors.Join(ErrUnknown, cause)
 	}
-	w.state = finished // whoever finds it in a queue or a lane passes over it
+	w.state = finished // the queue and the lanes pass over it
 	c.addWaiting(-1)
 	return none, errors.Join(ErrLeft, cause)
 }

@@ -19,7 +19,7 @@
 //
 //   - A caller is answered after COMMIT and never before: what was acknowledged is stored.
 //   - A group is sent again only when it is certain that the last sending changed nothing and never will.
-//   - A locked row delays the callers of its own key and nobody else.
+//   - A locked row delays the callers of its own key alone.
 //   - A caller whose context ends before its request is sent is told that nothing was applied ([ErrLeft]). Afterwards
 //     the request stands, and the caller is told that the outcome is unknown ([ErrUnknown]).
 //   - Requests of one key are answered as if they had come one by one.
@@ -27,7 +27,7 @@
 //
 // # Slots
 //
-// A slot is a row that belongs to one replica while it exists, and to one group at a time. Whoever commits a group
+// A slot is a row that belongs to one replica while it exists, and to one group at a time. What commits a group
 // writes the group's answers and the number of its attempt into the slot, in the same commit, and changes nothing when
 // the slot does not hold the attempt before. So after a lost answer the slot tells what happened: see [Slots]. A slot
 // is the only proof of an outcome that there is. MySQL has none, and a lost COMMIT there stays unknown.

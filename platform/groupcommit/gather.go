@@ -44,8 +44,8 @@ func (w *crowd) came(waiting int) {
 	}
 }
 
-// await returns a channel that is closed when all have come, and how long to wait for it, or nil when nobody is to be
-// waited for.
+// await returns a channel that is closed when all have come, and how long to wait for it, or nil when no caller is to
+// be waited for.
 func (w *crowd) await(waiting int) (full <-chan struct{}, wait time.Duration) {
 	wait = time.Until(w.until)
 	if wait <= 0 || waiting == 0 || waiting >= w.size || w.size > maxCrowd {

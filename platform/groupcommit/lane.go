@@ -13,7 +13,7 @@ type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
 	places int              // of Limits.Share that its callers hold, those that were sent included
 	inTurn bool             // it is one of Committer.turns
-	until  time.Time        // when it is forgotten if nobody stands in it
+	until  time.Time        // when it is forgotten if no caller stands in it
 }
 
 // laneOf returns the lane of a key, or nil when its row is not known to be locked. The caller holds c.mu.
@@ -126,7 +126,7 @@ func (c *Committer[K, Q, R]) forgetIdle() {
 	}
 }
 
-// serveLanes serves the lanes until nobody stands in one. Each round first sends the requests of all lanes for the rows
+// serveLanes serves the lanes until all are empty. Each round first sends the requests of all lanes for the rows
 // that are free by now, and then waits for the row of one lane, the next in turn, with a wait that doubles while none
 // comes free. So the lanes use one connection however many rows are locked, a row that has come free is found within
 // one wait, and for one that other replicas keep busy the replica stands in line at the server.
@@ -226,7 +226,7 @@ func (c *Committer[K, Q, R]) takeFrom(l *lane[K, Q, R], group []*call[K, Q, R], 
 }
 
 // expire answers the callers whose LockTimeout is over with ErrLocked, and removes them, those that have left, and
-// lanes in which nobody stands. The caller holds c.mu.
+// empty lanes. The caller holds c.mu.
 func (c *Committer[K, Q, R]) expire() {
 	now := time.Now()
 	c.turns = slices.DeleteFunc(c.turns, func(key K) bool {

@@ -23,7 +23,7 @@ import (
 //     arrives, finds no slot and never commits. The look-up waits for a session that is about to commit, because it
 //     needs the lock of the row;
 //   - it holds the attempt with answers NULL: an earlier look-up has taken it;
-//   - there is no row: it was deleted, and nobody knows.
+//   - there is no row: it was deleted, and the outcome is unknown.
 //
 // The look-up writes in every case, so that a synchronous standby, if there is one, has what is answered. No id of a
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
@@ -162,7 +162,7 @@ func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []b
 	return answers, err
 }
 
-// Run deletes the slots that nobody uses any more, those of replicas that have died among them, until ctx ends. Every
+// Run deletes the slots that are not used any more, those of replicas that have died among them, until ctx ends. Every
 // replica runs it: they share the work by SKIP LOCKED.
 func (s *Slots) Run(ctx context.Context) error {
 	if s == nil {

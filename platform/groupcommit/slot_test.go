@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// Answers get lost before and after COMMIT. Nobody is told that an outcome is unknown, and the sums are exact.
+// Answers get lost before and after COMMIT. No caller is told that an outcome is unknown, and the sums are exact.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]faultproxy.When{
@@ -134,7 +134,7 @@ func TestSlotIsGone(t *testing.T) {
 	}
 }
 
-// Slots that nobody has used for their time to live are deleted, those in use are not.
+// Slots that were not used for their time to live are deleted, those in use are not.
 func TestOldSlotsAreDeleted(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

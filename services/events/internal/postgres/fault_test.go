@@ -41,8 +41,8 @@ func wantWhole(t *testing.T, db *sqlx.DB) (n int64) {
 	return got.Status
 }
 
-// TestLostReplies: the replies to groups get lost, and what the slots say is answered. Nobody is told that an outcome
-// is unknown, each id is given once, and the ids stay gapless.
+// TestLostReplies: the replies to groups get lost, and what the slots say is answered. No caller is told that an
+// outcome is unknown, each id is given once, and the ids stay gapless.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {
