@@ -216,7 +216,7 @@ func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
 	}
 	if schema != "" {
 		limits.Slots = groupcommit.NewSlots(limits.DB, schema, c.common.RequestTimeout)
-		c.Add(lifecycle.Part{Name: "slots", Run: limits.Slots.Run})
+		c.Add(lifecycle.Part{Name: "slots", Run: func(ctx context.Context) error { return limits.Slots.Run(ctx, c.log) }})
 	}
 	return limits
 }

@@ -194,30 +194,35 @@ func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, 
 		return c.cfg.Send(ctx, session, a, requests)
 	}
 
-	switch {
-	case c.cfg.Slots == nil: // MySQL
-		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) },
-			sqldb.WithLockTimeout(a.LockWait))
-	case c.cfg.Transaction:
-		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) },
-			sqldb.WithLockTimeout(a.LockWait), sqldb.ResolveBy(ask))
-	default:
+	if c.cfg.Transaction {
+		options := []sqldb.TxOption{sqldb.WithLockTimeout(a.LockWait)}
+		if c.cfg.Slots != nil {
+			options = append(options, sqldb.ResolveBy(ask))
+		}
+		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
+	} else {
 		err = c.cfg.DB.OnceResolved(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, ask)
 	}
 
 	switch {
+	case err == nil:
+		s.attempt = a.Number
+		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
 	case isLocked(err):
 		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
-	case err != nil:
-		return lost, err // what was sent may still arrive: the slot is not used again
-	default:
-		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
-		s.attempt = a.Number
 	}
-	if !lost {
+
+	// Where the server has not said what it did, what was sent may still arrive: the slot is not used again.
+	if !lost && (err == nil || refused(err)) {
 		c.cfg.Slots.put(s)
 	}
 	return lost, err
+}
+
+// refused reports whether err is the server's own answer that it applied nothing.
+func refused(err error) bool {
+	e := sqldb.Classify(err, true)
+	return e != nil && e.Outcome == sqldb.NotApplied && e.SQLState != ""
 }
 
 // observe records a group that is about to be sent, and how long each request has waited for its first sending.

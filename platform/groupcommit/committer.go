@@ -23,14 +23,14 @@ type Config[K comparable, Q, R any] struct {
 
 	// Name labels the metrics and names the spans: a constant such as "events_add".
 	Name string
-	// Key returns the key of the row that a request locks. Requests of one key keep their order.
+	// Key returns the key of the row that a request locks.
 	Key func(Q) K
 	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
 	Size func(Q) int
 	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
 	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
-	// when Send returns nil. Without it Send sends one statement.
+	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
 
 	MaxItems int // requests in a group; default 500
@@ -48,7 +48,7 @@ type Limits struct {
 	InFlight         int           // groups under way beside those of locked keys; default 1
 	LockTimeout      time.Duration // how long a request may wait for a locked row; required
 	StatementTimeout time.Duration // the server's statement_timeout; required
-	// Timeout is how long a caller waits, at most. A lost answer is asked for so long.
+	// Timeout bounds the time for which a caller waits, and a lost answer is asked for.
 	Timeout time.Duration
 
 	// Contention records the waits for locked rows; it may be nil.
@@ -128,7 +128,7 @@ const (
 	// maxGlances bounds the waits of this kind for one group.
 	maxGlances = 24
 	// longestWait bounds the growing waits in lanes, so that a row that has come free is found within this time.
-	longestWait = time.Second
+	longestWait = 250 * time.Millisecond
 	// maxSends bounds how often a group is sent whose answer gets lost: it may be the group that breaks the server.
 	maxSends = 3
 	// statementGrace lets the server's statement_timeout end a statement first: its answer is definite.
@@ -158,6 +158,9 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || cfg.Send == nil {
 		return nil, errors.New("groupcommit: Name, DB, Key and Send are required")
 	}
+	if cfg.Slots == nil && !cfg.Transaction {
+		return nil, errors.New("groupcommit: a single statement needs Slots")
+	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
 		return nil, errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
 	}
@@ -184,8 +187,8 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	return c, nil
 }
 
-// Do puts a request into the next group and returns its answer once the group has committed. Beside the database's
-// errors it returns those of this package, and contention.ErrCrowded.
+// Do puts a request into the next group and returns its answer once the group has committed. Its errors are the
+// database's, the ones of this package, and contention.ErrCrowded.
 func (c *Committer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	var none R
 	if err := ctx.Err(); err != nil {

@@ -217,9 +217,16 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("a configuration without a name is accepted")
 	}
 	_, err := groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Limits: groupcommit.Limits{DB: new(sqldb.DB)},
+		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: groupcommit.Limits{DB: new(sqldb.DB)},
 	})
 	if err == nil {
 		t.Error("a configuration without timeouts is accepted")
+	}
+	limits := groupcommit.Limits{DB: new(sqldb.DB), LockTimeout: lockTimeout, StatementTimeout: statementTimeout}
+	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
+		Name: "x", Key: request.of, Send: add, Limits: limits,
+	})
+	if err == nil {
+		t.Error("a single statement without slots is accepted")
 	}
 }

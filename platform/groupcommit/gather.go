@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// comeBack is how long callers are waited for after they were answered: enough for a client nearby to send its next
+	// comeBack bounds the wait for callers that were just answered: enough for a client nearby to send its next
 	// request.
 	comeBack = time.Millisecond
 	// maxCrowd is the largest crowd that is waited for. More callers make large groups anyway, and need longer to come.
@@ -17,7 +17,7 @@ const (
 
 // crowd holds the callers that the next group waits for. Clients that send one request after the other come back as
 // soon as they are answered. A group that is taken at once has only those that came while the last one was under way,
-// and from then on two halves take turns, each with a commit of its own. So the next group waits, for comeBack at most,
+// and from then on two halves take turns, each with its own commit. So the next group waits, for comeBack at most,
 // until as many are in the queue as were answered or waiting when the last one ended. After a wait for which fewer than
 // half of the missing came, the next groups do not wait, each time twice as many. Where several groups may be under way
 // none waits: the next one keeps the database busy. It changes only under Committer.mu.

@@ -167,8 +167,7 @@ func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Durat
 }
 
 // takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it
-// takes none: whether its row is free is found out by waiting for it. When no lane is left, the goroutine's end is
-// noted.
+// takes none: whether its row is free is found out by waiting for it.
 func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package groupcommit
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are those of one coalescer, labelled with its name.
+// metrics counts what one committer does. The label is "coalescer", as dashboards and alerts know it.
 type metrics struct {
 	size    prometheus.Histogram
 	wait    prometheus.Histogram

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 // They are longer than a busy machine takes for what the tests do meanwhile.
 const lockTimeout, statementTimeout = 30 * time.Second, time.Minute
 
-// tables are those of a small service: counters that requests add 1 to, and its slots.
+// tables makes a small service's schema: counters that requests add 1 to, and slots.
 const tables = `
 CREATE SCHEMA rig;
 CREATE TABLE rig.counters (key text PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000));

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ import (
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
 // standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
-// The methods of a nil Slots do nothing.
+// A nil Slots, of MySQL, gives slots that prove nothing.
 type Slots struct {
 	db  *sqldb.DB
 	ttl time.Duration
@@ -162,19 +163,18 @@ func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []b
 	return answers, err
 }
 
-// Run deletes the slots that are not used any more, those of replicas that have died among them, until ctx ends. Every
-// replica runs it: they share the work by SKIP LOCKED.
-func (s *Slots) Run(ctx context.Context) error {
-	if s == nil {
-		return nil
-	}
+// Run deletes unused slots, also those that dead replicas have left, until ctx ends. Every
+// replica runs it: they share the work by SKIP LOCKED. A round that fails is logged, and the next one deletes the rest.
+func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
 	for {
 		select {
 		case <-time.After(s.ttl/4 + rand.N(s.ttl/4)):
 		case <-ctx.Done():
 			return nil
 		}
-		_ = s.cleanAll(ctx) // the database is away: the next round deletes what this one has left
+		if err := s.cleanAll(ctx); err != nil && ctx.Err() == nil { // otherwise the process is stopping
+			log.WarnContext(ctx, "old slots could not be deleted", slog.Any("error", err))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package groupcommit_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 
@@ -134,6 +135,26 @@ func TestSlotIsGone(t *testing.T) {
 	}
 }
 
+// A group that the server refuses has changed nothing, its slot included, and the next one uses that again.
+func TestARefusalKeepsTheSlot(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	r := start(t, dsn, dsn)
+	for range 5 {
+		if _, err := r.Do(t.Context(), request{key: "full"}); err == nil {
+			t.Error("a counter beyond its limit is accepted")
+		}
+	}
+	if n, err := r.Do(t.Context(), request{key: "key-0"}); n != 1 || err != nil {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+
+	var slots int
+	if err := r.direct.GetContext(t.Context(), &slots, `SELECT count(*) FROM rig.slots`); err != nil || slots != 1 {
+		t.Errorf("%d slots were made, %v", slots, err)
+	}
+}
+
 // Slots that were not used for their time to live are deleted, those in use are not.
 func TestOldSlotsAreDeleted(t *testing.T) {
 	t.Parallel()
@@ -157,7 +178,7 @@ func TestOldSlotsAreDeleted(t *testing.T) {
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.slots.Run(over); err != nil {
+	if err := r.slots.Run(over, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
 }

@@ -24,7 +24,7 @@ func traced(t *testing.T, changes ...func(*groupcommit.Config[string, request, i
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
 	limits := sdktrace.NewSpanLimits()
-	limits.LinkCountLimit = -1 // the package has a bound of its own
+	limits.LinkCountLimit = -1 // the package has its own bound
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithRawSpanLimits(limits))
 	dsn := database(t)
 	with := func(c *groupcommit.Config[string, request, int64]) { c.TracerProvider = provider }

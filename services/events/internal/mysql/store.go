@@ -43,6 +43,8 @@ func New(limits groupcommit.Limits) (*Store, error) {
 		Key:    func(event.New) struct{} { return struct{}{} }, // the one row of status
 		Size:   event.New.Size,
 		Send:   insertGroup,
+
+		Transaction: true,
 	})
 	s := &Store{db: limits.DB, adds: adds}
 	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
