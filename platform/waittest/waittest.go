@@ -9,11 +9,11 @@ import (
 )
 
 // Eventually calls condition every few milliseconds until it returns true, and fails the test with a message that
-// names what after 20 seconds. Call it from the goroutine of the test. A condition that finds a fault may call
-// t.Fatal itself.
+// names what after a minute, which a slow machine may need. Call it from the goroutine of the test. A condition that
+// finds a fault may call t.Fatal itself.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	eventually(t, 20*time.Second, what, condition)
+	eventually(t, time.Minute, what, condition)
 }
 
 func eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
