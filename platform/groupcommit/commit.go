@@ -144,6 +144,10 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	for i, w := range group {
 		requests[i] = w.request
 	}
+	if c.cfg.Read != nil {
+		return c.read(ctx, requests)
+	}
+
 	stored, err := c.prove(ctx, pass, requests)
 	if err != nil {
 		return nil, err
@@ -158,11 +162,29 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	return answers, nil
 }
 
+// read reads for a group.
+func (c *Committer[K, Q, R]) read(ctx context.Context, requests []Q) ([]*R, error) {
+	values, err := c.cfg.Read(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != len(requests) {
+		return nil, fmt.Errorf("groupcommit: %s read %d values for %d requests", c.cfg.Name, len(values), len(requests))
+	}
+
+	answers := make([]*R, len(values))
+	for i := range values {
+		answers[i] = &values[i]
+	}
+	return answers, nil
+}
+
 // prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored. A
 // sending that changed nothing and never will is repeated in another slot.
 func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
+	slots := c.slotsOf(requests)
 	for sends := 1; ; sends++ {
-		s, err := c.cfg.Slots.take(ctx)
+		s, err := slots.take(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -216,6 +238,7 @@ func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, 
 	if !lost && (err == nil || refused(err)) {
 		c.cfg.Slots.put(s)
 	}
+	c.cfg.Slots.noteShards(err)
 	return lost, err
 }
 

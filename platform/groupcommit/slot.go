@@ -30,19 +30,32 @@ import (
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
 // standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
+// On a Citus cluster each shard has slots of its own, and At chooses the shard: see [Beside].
+//
 // A nil Slots, of MySQL, gives slots that prove nothing.
 type Slots struct {
-	db  *sqldb.DB
-	ttl time.Duration
+	*slotTable
 
-	makeSQL, storeSQL, askSQL, deleteSQL string
+	place string // of At
+}
+
+// slotTable is what the slots of all places have in common.
+type slotTable struct {
+	db     *sqldb.DB
+	ttl    time.Duration
+	beside string        // the table of Beside; empty: the slots have no place
+	shards *sqldb.Shards // nil on one server
+
+	makeSQL, storeSQL, askSQL, oldSQL, deleteSQL string
 
 	mu   sync.Mutex
-	free []*slot
+	free map[int64][]*slot // by shard
 }
 
 // slot is one row of the table. One group uses it at a time.
 type slot struct {
+	shard   int64
+	place   string
 	id      string
 	attempt int64 // the last one that is known to be committed
 	made    time.Time
@@ -58,27 +71,62 @@ const (
 	deleteAtOnce = 500
 )
 
+// SlotOption says what a service's slots are like.
+type SlotOption func(*slotTable)
+
+// Beside says that the slots have a column place, which is the first one of their primary key, and that a Citus cluster
+// distributes them by it, colocated with another table, given with its schema. A slot's place is then a value of that
+// table's distribution column, so that the slot is on the shard of what it proves. On one server it is empty.
+func Beside(table string) SlotOption { return func(s *slotTable) { s.beside = table } }
+
+// ForChangesOf says how long a change may be under way, where that is longer than NewSlots was told.
+func ForChangesOf(longest time.Duration) SlotOption {
+	return func(s *slotTable) { s.ttl = max(s.ttl, ttlOf(longest)) }
+}
+
+func ttlOf(longest time.Duration) time.Duration { return 2 * (longest + slotGrace) }
+
 // NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
 // change may be under way: a slot lives twice as long, and ten minutes.
-func NewSlots(db *sqldb.DB, schema string, longest time.Duration) *Slots {
-	table := schema + ".slots"
-	return &Slots{
-		db: db, ttl: 2 * (longest + slotGrace),
-		makeSQL: fmt.Sprintf(`
-INSERT INTO %s AS s (id, attempt, used_at)
-VALUES ($1, 0, clock_timestamp())
-    ON CONFLICT (id) DO UPDATE SET used_at = clock_timestamp()
-RETURNING s.attempt`, table),
-		storeSQL: fmt.Sprintf(`
+func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...SlotOption) *Slots {
+	s := &slotTable{db: db, ttl: ttlOf(longest), free: make(map[int64][]*slot)}
+	for _, option := range options {
+		option(s)
+	}
+	if s.beside != "" && db.Cluster() == sqldb.ClusterCitus {
+		s.shards = sqldb.NewShards(db, s.beside, placesKnown)
+	}
+
+	s.prepare(schema + ".slots")
+	return &Slots{slotTable: s}
+}
+
+// prepare sets the statements. The place is the last parameter of those that have one. On Citus no statement that
+// changes rows may read the clock itself.
+func (s *slotTable) prepare(table string) {
+	column, value, store, ask := "", "", "", ""
+	if s.beside != "" {
+		column, value, store, ask = "place, ", "$2, ", "place = $4 AND ", "place = $3 AND "
+	}
+
+	s.makeSQL = fmt.Sprintf(`
+INSERT INTO %s AS s (%sid, attempt, used_at)
+VALUES (%s$1, 0, statement_timestamp())
+    ON CONFLICT (%sid) DO UPDATE SET used_at = excluded.used_at
+RETURNING s.attempt`, table, column, value, column)
+
+	s.storeSQL = fmt.Sprintf(`
 UPDATE %s
-   SET attempt = $2, answers = $3, used_at = clock_timestamp()
- WHERE id = $1 AND attempt = $2 - 1`, table),
-		askSQL: fmt.Sprintf(`
+   SET attempt = $2, answers = $3, used_at = statement_timestamp()
+ WHERE %sid = $1 AND attempt = $2 - 1`, table, store)
+
+	s.askSQL = fmt.Sprintf(`
 UPDATE %s
-   SET answers = CASE WHEN attempt = $2 THEN answers END, attempt = $2, used_at = clock_timestamp()
- WHERE id = $1 AND attempt <= $2
-RETURNING answers`, table),
-		deleteSQL: fmt.Sprintf(`
+   SET answers = CASE WHEN attempt = $2 THEN answers END, attempt = $2, used_at = statement_timestamp()
+ WHERE %sid = $1 AND attempt <= $2
+RETURNING answers`, table, ask)
+
+	s.deleteSQL = fmt.Sprintf(`
 WITH gone AS (
     DELETE FROM %[1]s
      WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
@@ -86,17 +134,27 @@ WITH gone AS (
                             LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING 1
 )
-SELECT count(*) FROM gone`, table),
+SELECT count(*) FROM gone`, table)
+	if s.shards != nil {
+		s.prepareShards(table)
 	}
 }
 
 // errSlotGone says that a slot was deleted, so that it proves nothing.
 var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 
+// At returns the slots of the shard that has this value of the distribution column: s itself on one server.
+func (s *Slots) At(place string) *Slots {
+	if s == nil || s.shards == nil {
+		return s
+	}
+	return &Slots{slotTable: s.slotTable, place: place}
+}
+
 // attempt returns the next attempt of a slot.
 func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
 	if s != nil {
-		pass.Slot, pass.Number, pass.storeSQL = used.id, used.attempt+1, s.storeSQL
+		pass.Place, pass.Slot, pass.Number, pass.slots = used.place, used.id, used.attempt+1, s
 	}
 	return pass
 }
@@ -106,15 +164,27 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 	if s == nil {
 		return new(slot), nil
 	}
-	if found := s.pop(); found != nil {
+	shard, err := s.shardOf(ctx, s.place)
+	if err != nil {
+		return nil, err
+	}
+	if found := s.pop(shard.ID); found != nil {
 		return found, nil
 	}
 
-	made := &slot{id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	if err := s.db.GetUnqueued(ctx, &made.attempt, s.makeSQL, made.id); err != nil {
+	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
+	if err := s.db.GetUnqueued(ctx, &made.attempt, s.makeSQL, s.placed(made.place, made.id)...); err != nil {
 		return nil, nothingSent(err)
 	}
 	return made, nil
+}
+
+// placed returns the parameters of a statement for a slot.
+func (s *Slots) placed(place string, args ...any) []any {
+	if s.beside == "" {
+		return args
+	}
+	return append(args, place)
 }
 
 // nothingSent returns an error with the outcome NotApplied: a slot alone is no change.
@@ -128,15 +198,16 @@ func nothingSent(err error) error {
 	return &none
 }
 
-// pop returns a free slot, or nil. The one that was used last comes first, so that a replica that is asked little keeps
-// one in use and lets the others grow old.
-func (s *Slots) pop() *slot {
+// pop returns a free slot of a shard, or nil. The one that was used last comes first, so that a replica that is asked
+// little keeps one in use and lets the others grow old.
+func (s *Slots) pop(shard int64) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	for len(s.free) > 0 {
-		last := s.free[len(s.free)-1]
-		s.free = s.free[:len(s.free)-1]
+	for free := s.free[shard]; len(free) > 0; {
+		last := free[len(free)-1]
+		free = free[:len(free)-1]
+		s.free[shard] = free
 		if last.attempt < maxAttempts && sqldb.Age(last.made) < s.ttl/2 {
 			return last
 		}
@@ -151,12 +222,12 @@ func (s *Slots) put(used *slot) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = append(s.free, used)
+	s.free[used.shard] = append(s.free[used.shard], used)
 }
 
 // ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, s.askSQL, used.id, attempt)
+	err = s.db.GetUnqueued(ctx, &answers, s.askSQL, s.placed(used.place, used.id, attempt)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSlotGone
 	}
@@ -180,6 +251,9 @@ func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
 
 // cleanAll deletes the slots that have not been used for longer than their time to live.
 func (s *Slots) cleanAll(ctx context.Context) error {
+	if s.shards != nil {
+		return s.cleanShards(ctx)
+	}
 	for n := deleteAtOnce; n == deleteAtOnce; {
 		if err := s.db.GetUnqueued(ctx, &n, s.deleteSQL, s.ttl.Microseconds(), deleteAtOnce); err != nil {
 			return err
