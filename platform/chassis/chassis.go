@@ -205,8 +205,8 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 }
 
 // GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
-// slots are in the schema; where it is empty there are none.
-func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
+// slots are in the schema; where it is empty there are none. The options are those of groupcommit.NewSlots.
+func (c *Chassis) GroupCommit(schema string, inFlight int, options ...groupcommit.SlotOption) groupcommit.Limits {
 	limits := groupcommit.Limits{
 		DB: c.DB(), Queue: c.common.MaxInFlight, InFlight: inFlight,
 		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
@@ -215,7 +215,7 @@ func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
 		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
 	if schema != "" {
-		limits.Slots = groupcommit.NewSlots(limits.DB, schema, c.common.RequestTimeout)
+		limits.Slots = groupcommit.NewSlots(limits.DB, schema, c.common.RequestTimeout, options...)
 		c.Add(lifecycle.Part{Name: "slots", Run: func(ctx context.Context) error { return limits.Slots.Run(ctx, c.log) }})
 	}
 	return limits
