@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -12,87 +13,125 @@ import (
 )
 
 const (
-	// slotWait is how long a request may wait for another to end. It is a generous multiple of the 50 ms after which a
-	// coalescer knows that a row is locked by another transaction, and refuses that row's callers: until then these may
-	// fill MAX_IN_FLIGHT, and no other request is to be refused for it.
-	slotWait = 250 * time.Millisecond
-	// waitingPerSlot bounds the requests that wait, as a multiple of MAX_IN_FLIGHT.
-	waitingPerSlot = 16
+	// permitWait is how long a request may wait for another to end. It is a generous multiple of the 50 ms after which
+	// group commit knows that a row is locked by another transaction, and refuses that row's callers: until then these
+	// may fill MAX_IN_FLIGHT, and no other request is to be refused for it.
+	permitWait = 250 * time.Millisecond
+	// waitingPerPermit bounds the requests that wait, as a multiple of MAX_IN_FLIGHT.
+	waitingPerPermit = 16
 	// lastingShare is the divisor of MAX_IN_FLIGHT for requests that may last: streams, those with bodies of more than
-	// readAhead, and extended ones. They hold their slots while their clients send, or for longer than others.
+	// readAhead, and extended ones. They hold their permits while their clients send, or for longer than others.
 	lastingShare = 4
 )
 
-var errCrowded = errors.New("too many requests wait for a slot already")
+var errCrowded = errors.New("too many requests wait for a permit already")
 
-// slots admits MAX_IN_FLIGHT requests at once. The others wait in order of arrival: a channel serves its senders so.
-type slots struct {
-	held    chan struct{}
-	waiting *atomic.Int64
+// admission gives MAX_IN_FLIGHT permits to requests, and to a share of these the right to last. Requests without a
+// permit wait in order of arrival: a channel serves its senders so.
+type admission struct {
+	permits chan struct{} // an element for each that is held
+	lasting chan struct{} // an element for each request that may last
+	waiting atomic.Int64
 }
 
-func newSlots(n int) slots { return slots{held: make(chan struct{}, n), waiting: new(atomic.Int64)} }
-
-// take takes a slot, which give gives back. It waits up to slotWait and until ctx ends, and returns an error without a
-// slot.
-func (s slots) take(ctx context.Context) error {
+// take takes a permit, which give gives back. It waits up to permitWait and until ctx ends, and returns an error
+// without a permit.
+func (a *admission) take(ctx context.Context) error {
 	select {
-	case s.held <- struct{}{}:
+	case a.permits <- struct{}{}:
 		return nil
 	default:
 	}
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > int64(cap(s.held))*waitingPerSlot {
+
+	defer a.waiting.Add(-1)
+	if a.waiting.Add(1) > int64(cap(a.permits))*waitingPerPermit {
 		return errCrowded
 	}
-	ctx, cancel := context.WithTimeout(ctx, slotWait)
+	ctx, cancel := context.WithTimeout(ctx, permitWait)
 	defer cancel()
 	select {
-	case s.held <- struct{}{}:
+	case a.permits <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s slots) give() { <-s.held }
+func (a *admission) give() { <-a.permits }
 
-// taken returns how many slots are taken.
-func (s slots) taken() int { return len(s.held) }
-
-// limitInFlight lets MAX_IN_FLIGHT requests on at once, and refuses a request that waited for its turn in vain. It
-// comes after routing, which neither waits nor allocates, so that a refusal is counted under its route.
-func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
+// admit lets a request on once its body, or the first part of a longer one, is in memory and it has a permit: a slow
+// client, or thousands, must not hold one. It comes after routing, which neither waits nor allocates, so that a refusal
+// is counted under its route.
+func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c)
 		if r.route == "" {
 			return next(c)
 		}
-		err := s.slots.take(c.Request().Context())
-		if r.arrival != nil {
-			r.arrival.release()
+		defer r.endLasting()
+
+		if err := s.receive(r, c.Request()); err != nil {
+			return err
 		}
+		err := s.admission.take(c.Request().Context())
+		r.arrival.release()
 		if err != nil {
 			return problem.Overloaded.New(
 				"This replica is working on as many requests as it may. Nothing was applied; try again.",
 				problem.Cause(err))
 		}
-		defer s.slots.give()
+		defer s.admission.give()
+
 		return next(c)
 	}
 }
 
-// mayLast takes a place of those of requests that may last, unless r has one, until end is called.
-func (r *request) mayLast() (end func(), err error) {
+// receive reads a body, or its first part, and lets the request last if there is more to come. On an error it holds no
+// memory.
+func (s *Server) receive(r *request, in *http.Request) error {
+	if in.Body == nil || in.Body == http.NoBody {
+		return nil
+	}
+	if s.streams[r.route] {
+		return r.mayLast()
+	}
+
+	arrived := &arrival{all: &s.arrivals, writer: r.Response(), start: r.start}
+	if err := arrived.read(in.Body, in.ContentLength, s.cfg.MaxBody); err != nil {
+		arrived.release()
+		return notReceived(err)
+	}
+	r.arrival, in.Body = arrived, arrived
+	if arrived.whole {
+		in.ContentLength = int64(len(arrived.data))
+		return nil
+	}
+
+	if err := r.mayLast(); err != nil {
+		arrived.release()
+		return err
+	}
+	return nil
+}
+
+// mayLast lets r last until it ends, unless it may already, or refuses it when as many may as can.
+func (r *request) mayLast() error {
 	if r.lasting {
-		return func() {}, nil
+		return nil
 	}
 	select {
-	case r.server.lasting <- struct{}{}:
+	case r.server.admission.lasting <- struct{}{}:
 		r.lasting = true
-		return func() { r.lasting = false; <-r.server.lasting }, nil
+		return nil
 	default:
-		return nil, problem.Overloaded.New(
+		return problem.Overloaded.New(
 			"This replica is working on as many long requests as it may. Nothing was applied; try again.")
+	}
+}
+
+func (r *request) endLasting() {
+	if r.lasting {
+		r.lasting = false
+		<-r.server.admission.lasting
 	}
 }
