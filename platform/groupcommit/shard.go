@@ -100,6 +100,30 @@ func (c *Committer[K, Q, R]) committerOf(ctx context.Context, q Q) (*Committer[K
 	return of, nil
 }
 
+// At returns the slots of the shard that has this value of the distribution column: s itself on one server.
+func (s *Slots) At(place string) *Slots {
+	if s == nil || s.shards == nil {
+		return s
+	}
+	return &Slots{slotTable: s.slotTable, place: place}
+}
+
+// ofPlace returns the condition that a slot is of the place in a parameter, where the slots have one.
+func (s *slotTable) ofPlace(parameter int) string {
+	if s.beside == "" {
+		return ""
+	}
+	return fmt.Sprintf(" AND place = $%d", parameter)
+}
+
+// placed returns the parameters of a statement for a slot: its place is the last one, where it has one.
+func (s *slotTable) placed(place string, args ...any) []any {
+	if s.beside == "" {
+		return args
+	}
+	return append(args, place)
+}
+
 // slotsOf returns the slots of a group's shard.
 func (c *Committer[K, Q, R]) slotsOf(group []Q) *Slots {
 	if !c.cfg.distributed() {
@@ -128,39 +152,41 @@ func (c *Committer[K, Q, R]) closeShards(ctx context.Context) error {
 	return all
 }
 
-// prepareShards sets the statements that clean the slots of shards. The first is for all shards, the second for one.
-func (s *slotTable) prepareShards(table string) {
-	old := fmt.Sprintf("used_at < statement_timestamp() - %d * interval '1 microsecond'", s.ttl.Microseconds())
-	s.oldSQL = fmt.Sprintf(`
+const (
+	oldSQL = `
 SELECT place, id
-  FROM %s
- WHERE %s
- LIMIT %d`, table, old, deleteAtOnce)
+  FROM %[1]s
+ WHERE used_at < statement_timestamp() - %[2]d * interval '1 microsecond'
+ LIMIT %[3]d`
 
-	s.deleteSQL = fmt.Sprintf(`
+	deletePlacedSQL = `
 WITH old AS MATERIALIZED (
     SELECT s.place, s.id
       FROM unnest($1::text[], $2::uuid[]) AS a (place, id)
       JOIN %[1]s s ON s.place = a.place AND s.id = a.id
-     WHERE s.place = ANY ($1) AND s.%[2]s
+     WHERE s.place = ANY ($1)
+       AND s.used_at < statement_timestamp() - %[2]d * interval '1 microsecond'
        FOR UPDATE OF s SKIP LOCKED
 ), gone AS (
     DELETE FROM %[1]s s
      USING old o
-     WHERE s.place = ANY ($1) AND s.place = o.place AND s.id = o.id
+     WHERE s.place = ANY ($1)
+       AND s.place = o.place
+       AND s.id = o.id
     RETURNING 1
 )
-SELECT count(*) FROM gone`, table, old)
-}
+SELECT count(*) FROM gone`
+)
 
 // cleanShards is cleanAll where each shard has slots: one statement cannot skip locked rows of several.
 func (s *Slots) cleanShards(ctx context.Context) error {
+	ttl := s.ttl.Microseconds()
 	for {
 		var old []struct {
 			Place string `db:"place"`
 			ID    string `db:"id"`
 		}
-		if err := s.db.SelectUnqueued(ctx, &old, s.oldSQL); err != nil {
+		if err := s.db.SelectUnqueued(ctx, &old, fmt.Sprintf(oldSQL, s.table, ttl, deleteAtOnce)); err != nil {
 			return err
 		}
 		places, ids := make([]string, len(old)), make([]string, len(old))
@@ -168,7 +194,7 @@ func (s *Slots) cleanShards(ctx context.Context) error {
 			places[i], ids[i] = o.Place, o.ID
 		}
 
-		n, err := s.shards.Delete(ctx, s.deleteSQL, places, ids)
+		n, err := s.shards.Delete(ctx, fmt.Sprintf(deletePlacedSQL, s.table, ttl), places, ids)
 		if err != nil || len(old) < deleteAtOnce || n == 0 { // the next round deletes what is locked
 			return err
 		}

@@ -2,7 +2,6 @@ package groupcommit
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,12 +40,12 @@ type Slots struct {
 
 // slotTable is what the slots of all places have in common.
 type slotTable struct {
-	db     *sqldb.DB
-	ttl    time.Duration
-	beside string        // the table of Beside; empty: the slots have no place
-	shards *sqldb.Shards // nil on one server
-
-	makeSQL, storeSQL, askSQL, oldSQL, deleteSQL string
+	db       *sqldb.DB
+	ttl      time.Duration
+	table    string
+	storeSQL string        // of this table
+	beside   string        // the table of Beside; empty: the slots have no place
+	shards   *sqldb.Shards // nil on one server
 
 	mu   sync.Mutex
 	free map[int64][]*slot // by shard
@@ -79,76 +78,21 @@ type SlotOption func(*slotTable)
 // table's distribution column, so that the slot is on the shard of what it proves. On one server it is empty.
 func Beside(table string) SlotOption { return func(s *slotTable) { s.beside = table } }
 
-// ForChangesOf says how long a change may be under way, where that is longer than NewSlots was told.
-func ForChangesOf(longest time.Duration) SlotOption {
-	return func(s *slotTable) { s.ttl = max(s.ttl, ttlOf(longest)) }
-}
-
-func ttlOf(longest time.Duration) time.Duration { return 2 * (longest + slotGrace) }
-
 // NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
 // change may be under way: a slot lives twice as long, and ten minutes.
 func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...SlotOption) *Slots {
-	s := &slotTable{db: db, ttl: ttlOf(longest), free: make(map[int64][]*slot)}
+	s := &slotTable{
+		db: db, ttl: 2 * (longest + slotGrace), table: schema + ".slots", free: make(map[int64][]*slot),
+	}
 	for _, option := range options {
 		option(s)
 	}
+
+	s.storeSQL = fmt.Sprintf(storeSQL, s.table, s.ofPlace(4))
 	if s.beside != "" && db.Cluster() == sqldb.ClusterCitus {
 		s.shards = sqldb.NewShards(db, s.beside, placesKnown)
 	}
-
-	s.prepare(schema + ".slots")
 	return &Slots{slotTable: s}
-}
-
-// prepare sets the statements. The place is the last parameter of those that have one. On Citus no statement that
-// changes rows may read the clock itself.
-func (s *slotTable) prepare(table string) {
-	column, value, store, ask := "", "", "", ""
-	if s.beside != "" {
-		column, value, store, ask = "place, ", "$2, ", "place = $4 AND ", "place = $3 AND "
-	}
-
-	s.makeSQL = fmt.Sprintf(`
-INSERT INTO %s AS s (%sid, attempt, used_at)
-VALUES (%s$1, 0, statement_timestamp())
-    ON CONFLICT (%sid) DO UPDATE SET used_at = excluded.used_at
-RETURNING s.attempt`, table, column, value, column)
-
-	s.storeSQL = fmt.Sprintf(`
-UPDATE %s
-   SET attempt = $2, answers = $3, used_at = statement_timestamp()
- WHERE %sid = $1 AND attempt = $2 - 1`, table, store)
-
-	s.askSQL = fmt.Sprintf(`
-UPDATE %s
-   SET answers = CASE WHEN attempt = $2 THEN answers END, attempt = $2, used_at = statement_timestamp()
- WHERE %sid = $1 AND attempt <= $2
-RETURNING answers`, table, ask)
-
-	s.deleteSQL = fmt.Sprintf(`
-WITH gone AS (
-    DELETE FROM %[1]s
-     WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
-                            WHERE used_at < clock_timestamp() - $1 * interval '1 microsecond'
-                            LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING 1
-)
-SELECT count(*) FROM gone`, table)
-	if s.shards != nil {
-		s.prepareShards(table)
-	}
-}
-
-// errSlotGone says that a slot was deleted, so that it proves nothing.
-var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
-
-// At returns the slots of the shard that has this value of the distribution column: s itself on one server.
-func (s *Slots) At(place string) *Slots {
-	if s == nil || s.shards == nil {
-		return s
-	}
-	return &Slots{slotTable: s.slotTable, place: place}
 }
 
 // attempt returns the next attempt of a slot.
@@ -158,6 +102,21 @@ func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
 	}
 	return pass
 }
+
+// On Citus no statement that changes rows may read the clock itself.
+const (
+	makeSQL = `
+INSERT INTO %s AS s (id, attempt, used_at)
+VALUES ($1, 0, statement_timestamp())
+    ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at
+RETURNING s.attempt`
+
+	makePlacedSQL = `
+INSERT INTO %s AS s (id, attempt, used_at, place)
+VALUES ($1, 0, statement_timestamp(), $2)
+    ON CONFLICT (place, id) DO UPDATE SET used_at = excluded.used_at
+RETURNING s.attempt`
+)
 
 // take returns a slot that no group uses, and makes one if there is none. Its errors are NotApplied: no group was sent.
 func (s *Slots) take(ctx context.Context) (*slot, error) {
@@ -172,19 +131,16 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 		return found, nil
 	}
 
+	query := makeSQL
+	if s.beside != "" {
+		query = makePlacedSQL
+	}
 	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	if err := s.db.GetUnqueued(ctx, &made.attempt, s.makeSQL, s.placed(made.place, made.id)...); err != nil {
+	err = s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
+	if err != nil {
 		return nil, nothingSent(err)
 	}
 	return made, nil
-}
-
-// placed returns the parameters of a statement for a slot.
-func (s *Slots) placed(place string, args ...any) []any {
-	if s.beside == "" {
-		return args
-	}
-	return append(args, place)
 }
 
 // nothingSent returns an error with the outcome NotApplied: a slot alone is no change.
@@ -225,15 +181,6 @@ func (s *Slots) put(used *slot) {
 	s.free[used.shard] = append(s.free[used.shard], used)
 }
 
-// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
-func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, s.askSQL, s.placed(used.place, used.id, attempt)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errSlotGone
-	}
-	return answers, err
-}
-
 // Run deletes unused slots, also those that dead replicas have left, until ctx ends. Every
 // replica runs it: they share the work by SKIP LOCKED. A round that fails is logged, and the next one deletes the rest.
 func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
@@ -249,13 +196,25 @@ func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
+const deleteSQL = `
+WITH gone AS (
+    DELETE FROM %[1]s
+     WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
+                            WHERE used_at < clock_timestamp() - $1 * interval '1 microsecond'
+                            LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING 1
+)
+SELECT count(*) FROM gone`
+
 // cleanAll deletes the slots that have not been used for longer than their time to live.
 func (s *Slots) cleanAll(ctx context.Context) error {
 	if s.shards != nil {
 		return s.cleanShards(ctx)
 	}
+
+	query := fmt.Sprintf(deleteSQL, s.table)
 	for n := deleteAtOnce; n == deleteAtOnce; {
-		if err := s.db.GetUnqueued(ctx, &n, s.deleteSQL, s.ttl.Microseconds(), deleteAtOnce); err != nil {
+		if err := s.db.GetUnqueued(ctx, &n, query, s.ttl.Microseconds(), deleteAtOnce); err != nil {
 			return err
 		}
 	}
