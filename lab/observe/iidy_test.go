@@ -26,14 +26,15 @@ var _ = register(subject{
 		{post("/iidy/v1/lists/"+marked+"/"+marked, ""), http.StatusCreated, `POST /iidy/v1/lists/{list}/{item}
   iidy.add
     batch iidy_add
-      INSERT iidy.lists
+      INSERT iidy.slots
+      INSERT iidy.lists UPDATE iidy.slots
 `},
 		{batch(marked, "", `{"items":["a`+marked+`","b`+marked+`"]}`), http.StatusCreated, `POST /iidy/v1/batch/lists/{list}
   iidy.add_batch
     BEGIN
-    SELECT pg_postmaster_start_time
-    SELECT pg_current_xact_id
+    SET
     INSERT iidy.lists
+    UPDATE iidy.slots
     COMMIT
 `},
 		{batch(marked, "action=claim&count=1&lease=60s", ""), http.StatusOK, "iidy.claim"},

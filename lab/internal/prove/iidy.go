@@ -228,28 +228,5 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 	f.addf(lateChanges, applied == 0,
 		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	f.signs[signLate], f.signs[signHeldLate] = late, refused+applied
-	w.checkOutcomes(ctx, f)
-}
-
-// checkOutcomes demands that nothing but claims is unknown in window citus-replies: a claim alone leaves no proof of
-// its outcome.
-func (w *iidy) checkOutcomes(ctx context.Context, f *findings) {
-	now, _ := w.metric(ctx, resolvedTotal)
-	f.signs[resolved] = int(max(0, now-w.lost))
-	if w.window != windowCitusReplies {
-		return
-	}
-	claims, others := 0, 0
-	for _, op := range f.ops {
-		in, _ := op.Input.(itemInput)
-		switch {
-		case op.Outcome != services.Unknown:
-		case in.verb == itemClaim:
-			claims++
-		default:
-			others++
-		}
-	}
-	f.addf(outcomes, others == 0, "%d unknown of claims, which leave no proof, and %d of others; "+
-		"%d lost answers were resolved", claims, others, f.signs[resolved])
+	w.checkOutcomes(ctx, f, w.lost)
 }

@@ -93,27 +93,3 @@ func TestIidyClaims(t *testing.T) {
 		wantLegal(t, name, itemModel(), tc.ops, tc.legal)
 	}
 }
-
-// On Citus a claim whose answer is lost may be unknown, and nothing else.
-func TestIidyOutcomes(t *testing.T) {
-	t.Parallel()
-	all := []itemVerb{itemAdd, itemIncrement, itemDelete, itemPage, itemClaim, itemExtend, itemRelease}
-	for _, window := range []string{windowCitusReplies, windowCitusWorker, windowReplies} {
-		for _, verb := range all {
-			var want []string
-			switch {
-			case window != windowCitusReplies:
-			case verb == itemClaim:
-				want = []string{holds}
-			default:
-				want = []string{fails}
-			}
-			f := &findings{signs: map[string]int{}, ops: ops{
-				op(0, 1, undone, itemInput{verb: itemAdd}, nil), op(0, 1, lost, itemInput{verb: verb}, nil),
-			}}
-			s := site{window: window, metric: resolvedSince}
-			(&iidy{keys: newKeys(s, 1, nil), lost: 3}).checkOutcomes(t.Context(), f)
-			wantOutcomes(t, window+", "+string(verb), f, want...)
-		}
-	}
-}

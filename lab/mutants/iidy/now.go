@@ -2,19 +2,18 @@
 
 package postgres
 
-import "strings"
-
 // leaseClock is the begin of the transaction, not the time at which it gets its row.
 const leaseClock = `now()`
 
-// claimedSQL and claimedOnShardSQL select the items that a change may touch: all of them when it names no claim, else
-// those of the claim while its lease lasts.
+// claimedSQL selects the items that a change may touch: all when it names no claim, $2, else those of the claim while
+// its lease lasts. stillClaimedSQL does so again when all rows are locked: meanwhile the lease may have ended. On Citus
+// what changes rows cannot read the clock itself, but the CTE that has.
 const (
-	claimedSQL = `(CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)`
+	claimedSQL = `($2 = '' OR (l.claim = nullif($2, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)`
 
-	claimedOnShardSQL = `($3 = '' OR (l.claim = nullif($3, '')::uuid AND l.lease_until > TIME) IS TRUE)`
+	clockSQL = `, clock AS MATERIALIZED (
+    SELECT ` + leaseClock + ` AS t, count(*) AS n FROM held
+)`
+
+	stillClaimedSQL = `($2 = '' OR (l.claim = nullif($2, '')::uuid AND l.lease_until > k.t) IS TRUE)`
 )
-
-// atTimes compares leases with the clock, atClock with the CTE that has read it.
-func atTimes(s string) string { return strings.ReplaceAll(s, "TIME", leaseClock) }
-func atClock(s string) string { return strings.ReplaceAll(s, "TIME", "k.t") }

@@ -1,19 +1,14 @@
 package app
 
 import (
-	"context"
-	"log/slog"
 	"os"
-	"time"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
@@ -38,20 +33,8 @@ func settings(Config) chassis.Settings {
 		Lock: contention.Settings{
 			Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		WriteError: httpapi.WriteError,
-	}
-}
-
-// cleanEvery is the interval at which a replica on Citus deletes expired slots.
-const cleanEvery = time.Minute
-
-// cleanup returns what deletes expired slots. A failure is logged and tried again at the next time.
-func cleanup(store *postgres.Store, c *chassis.Chassis) func(context.Context) {
-	return func(ctx context.Context) {
-		if err := store.DeleteExpiredSlots(ctx); err != nil && ctx.Err() == nil { // else the replica is stopping
-			c.Telemetry().Logger().WarnContext(ctx, "expired slots could not be deleted", slog.Any("error", err))
-		}
 	}
 }
 
@@ -60,8 +43,10 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(cfg.CoalesceInFlight), Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
+	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.BulkTimeout,
+		groupcommit.Beside(postgres.Table))
+	store, err := postgres.New(postgres.Options{
+		Limits: limits, Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
 	if err != nil {
@@ -72,9 +57,6 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
-	if sqldb.Cluster(cfg.DBCluster) == sqldb.ClusterCitus {
-		c.Add(lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cleanEvery, cleanEvery, cleanup(store, c))})
-	}
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err

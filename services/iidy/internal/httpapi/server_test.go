@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -51,7 +51,7 @@ func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 		t.Fatal(err)
 	}
 	deps := httpserver.Deps{
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}, WriteError: httpapi.WriteError,
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf}, WriteError: httpapi.WriteError,
 	}
 	options := httpapi.Options{BulkTimeout: time.Minute, Patience: time.Second}
 	return &server{t, apptest.NewAPI(t, api.OpenAPI, maxBody, deps, func(e *echo.Echo) {
@@ -71,10 +71,12 @@ func onDatabase(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := postgres.New(db, postgres.Options{
-		Limits:       coalesce.Limits{LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg},
-		Metrics:      m,
-		MaxOpenConns: 8, BulkTimeout: time.Minute,
+	store, err := postgres.New(postgres.Options{
+		Limits: groupcommit.Limits{
+			DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),
+			LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg,
+		},
+		Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

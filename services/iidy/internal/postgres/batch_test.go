@@ -36,7 +36,7 @@ func TestNeighboursAreLockedInOrder(t *testing.T) {
 	db := dbtest.Dial(t, dsn)
 	scatter(t, db, "a", 1000)
 	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
-		got := plan(t, db, postgres.SentSQL(change), "a", items(0, 100), "")
+		got := plan(t, db, postgres.SentSQL(change), "a", "", items(0, 100))
 		_, near, _ := strings.Cut(got, "CTE near")
 		_, near, _ = strings.Cut(near, "LockRows")
 		near, _, _ = strings.Cut(near, "CTE far")
@@ -226,7 +226,7 @@ func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 			lines = append(lines, fmt.Sprintf("%07d", i*c.step))
 		}
 		for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
-			got := plan(t, db, postgres.SentSQL(change), "a", strings.Join(lines, "\n"), string(claim))
+			got := plan(t, db, postgres.SentSQL(change), "a", string(claim), strings.Join(lines, "\n"))
 			_, near, _ := strings.Cut(got, "CTE near")
 			near, far, _ := strings.Cut(near, "CTE far")
 			far, _, _ = strings.Cut(far, "CTE held")
@@ -241,26 +241,6 @@ func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 				t.Errorf("%s %s: not %q is read in vain at most:\n%s", change, c.name, rows, got)
 			}
 		}
-	}
-}
-
-// An item that is added while a delete waits is neither deleted nor waited for: only the rows that the delete has
-// locked, and those that have moved, are looked at again.
-func TestDeleteLeavesItemsAddedMeanwhile(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.add("b-moves", "c")
-	other := apptest.Hold(t, r.db, `UPDATE iidy.lists SET attempts = 1 WHERE item = 'b-moves'`)
-	deleted := async(func() (int64, error) {
-		return r.ApplyBatch(t.Context(), attempt.Delete, list, attempt.ItemsOf("a-late", "b-moves", "c"), "")
-	})
-	waittest.Eventually(t, "the delete is run again, to wait longer", func() bool { return r.share.Free() < 2*places })
-	r.waitForBlocked(1)
-	r.add("a-late")
-	other.Commit()
-	want(t, "delete", deleted, "2 <nil>")
-	if left := one[string](t, r.db, `SELECT string_agg(item, ' ') FROM iidy.lists`); left != "a-late" {
-		t.Errorf("%q are left, want the item that was added", left)
 	}
 }
 

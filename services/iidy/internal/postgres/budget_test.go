@@ -31,14 +31,15 @@ type answers struct {
 	reg *prometheus.Registry
 }
 
-func newAnswers(t *testing.T, waiting int) answers {
+// newAnswers returns a budget for large answers of so many callers.
+func newAnswers(t *testing.T, callers int) answers {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	m, err := metrics.New(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answers{t, postgres.NewBudget(waiting, 2, m), reg}
+	return answers{t, postgres.NewBudget(4*callers, 2, m), reg}
 }
 
 // holds compares the bytes that large answers hold.
@@ -172,7 +173,7 @@ func TestBudgetIsWaitedFor(t *testing.T) {
 func TestLargeStatementsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswers(t, 1)
+		a := newAnswers(t, 4)
 		running, end := 0, make(chan struct{})
 		large := func(ctx context.Context) error {
 			free, err := a.Read(ctx, attempt.MaxPage, func(int) (int, error) {
@@ -254,7 +255,7 @@ func TestLargeAnswersWaitForTheBudget(t *testing.T) {
 			t.Errorf("a claim without a budget: %.50q %v", l.Claim, err)
 		}
 	}()
-	waittest.Eventually(t, "the claim waits", func() bool { return r.Budget().Waiting() == 1 })
+	waittest.Eventually(t, "the claim waits", func() bool { return r.Budget().Waited() })
 	if p, err := r.Page(t.Context(), list, "", n); !errors.Is(err, attempt.ErrMemory) || p.Len() != 0 {
 		t.Errorf("a page without a budget: %d entries, %v", p.Len(), err)
 	}
@@ -285,7 +286,7 @@ func TestLargeAnswersWaitForTheBudget(t *testing.T) {
 		}
 		l.Entries.Close()
 	}()
-	waittest.Eventually(t, "the claim waits", func() bool { return r.Budget().Waiting() == 1 })
+	waittest.Eventually(t, "the claim waits", func() bool { return r.Budget().Waited() })
 	free()
 	<-claimed
 	if got := apptest.Gathered(t, r.reg, "iidy_large_answer_bytes"); got != 0 {

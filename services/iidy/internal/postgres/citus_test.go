@@ -28,7 +28,7 @@ func database(t *testing.T) (dsn string) {
 	case strings.Contains(t.Name(), onCitus):
 		dsn, _ = apptest.Citus(t, postgres.Migrations())
 	case strings.Contains(t.Name(), onShards):
-		dsn, _ = apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
+		dsn, _ = apptest.OneServer(t, postgres.Migrations())
 	default:
 		dsn = dbtest.Postgres(t, postgres.Migrations())
 	}
@@ -62,28 +62,16 @@ func TestOnShards(t *testing.T) {
 	t.Parallel()
 	//nolint:paralleltest // they call t.Parallel themselves
 	for name, test := range map[string]func(*testing.T){
-		"suite":                     TestStorePassesTheSuite,
-		"locked row":                TestLockedRowDelaysNoOther,
-		"uncommitted add":           TestUncommittedAddDelaysNoOther,
-		"locked for too long":       TestRowLockedForTooLong,
-		"locked in order":           TestRowsAreLockedInOrder,
-		"inserted in order":         TestNewItemsAreInsertedInOrder,
-		"neighbours in order":       TestNeighboursAreLockedInOrder,
-		"rows that move":            TestRowsThatMoveWhileTheirBatchWaits,
-		"moved rows":                TestMovedRowsAreDeleted,
-		"items added meanwhile":     TestDeleteLeavesItemsAddedMeanwhile,
-		"lease ends":                TestLeaseEndsWhileItsChangeWaits,
-		"shapes":                    TestBatchesOfEveryShapeMeet,
-		"deadlock":                  TestDeadlockOfALongBatch,
-		"bad item":                  TestOneBadItemFailsAlone,
-		"bad item and a locked one": TestOneBadItemFailsAloneBesideALockedOne,
-		"waits":                     TestWaitsAreRecorded,
-		"lost claims":               TestLostClaimsAreRecorded,
-		"crowd":                     TestCallsForALockedItemHoldAShare,
-		"error of a part":           TestErrorConcernsItsPartAlone,
-		"long head":                 TestLongHead,
-		"no overflow":               TestAttemptsDoNotOverflow,
-		"bounded long batches":      TestTooManyLongBatches,
+		"suite":             TestStorePassesTheSuite,
+		"locked row":        TestLockedRowDelaysNoOther,
+		"uncommitted add":   TestUncommittedAddDelaysNoOther,
+		"locked in order":   TestRowsAreLockedInOrder,
+		"inserted in order": TestNewItemsAreInsertedInOrder,
+		"rows that move":    TestRowsThatMoveWhileTheirBatchWaits,
+		"shapes":            TestBatchesOfEveryShapeMeet,
+		"deadlock":          TestDeadlockOfALongBatch,
+		"bad item":          TestOneBadItemFailsAlone,
+		"crowd":             TestCallsForALockedItemHoldAShare,
 	} {
 		t.Run(name, test)
 	}

@@ -7,40 +7,107 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
+// The statements of claims. $1 is the list, leases are in microseconds.
 const (
-	// longHead is how many claimed rows a claim may pass at the start of a list before
-	// the replica remembers where the free ones begin. Passing them takes a
-	// millisecond or two.
+	// freeSQL takes free items from $2 on, $3 at most, for $4, but none when their lines could have more than $6 bytes,
+	// which size bounds. It also returns how many of them were under a lease that has ended, and how many rows before the
+	// first it had to pass, up to $5 + 1.
+	freeSQL = `
+WITH held AS MATERIALIZED (
+    SELECT list, item, expired
+      FROM (SELECT list, item, expired
+              FROM (SELECT list, item, claim IS NOT NULL AS expired
+                      FROM iidy.lists
+                     WHERE list = $1 AND item >= $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                     ORDER BY item
+                       FOR UPDATE SKIP LOCKED) AS f
+             LIMIT (SELECT $3::bigint)) AS f
+     LIMIT (SELECT $3::bigint)
+), need AS MATERIALIZED (
+    SELECT coalesce(sum(octet_length(item) + 21), 0) AS size, coalesce(min(item), '') AS first,
+           count(*) FILTER (WHERE expired) AS expired
+      FROM held
+), lease AS MATERIALIZED (
+    SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
+), taken AS (
+    UPDATE iidy.lists l
+       SET claim = e.claim, lease_until = e.until
+      FROM ` + fewHeldSQL + `, lease e` + theseSQL + `(SELECT size FROM need) <= $6
+       AND `
+
+	takenSQL = `
+    RETURNING l.item, l.attempts
+)
+SELECT e.claim::text AS claim, e.until, n.size, n.first, n.expired,
+       (SELECT coalesce(string_agg(t.item || ' ' || t.attempts, E'\n' ORDER BY t.item), '') FROM taken t) AS entries,
+       (SELECT count(*) FROM (SELECT FROM iidy.lists
+                               WHERE list = $1 AND item >= $2 AND item < nullif(n.first, '')
+                               LIMIT $5::bigint + 1) AS passed) AS passed
+  FROM need n, lease e`
+
+	// heldClaimSQL looks the claim up by its index.
+	heldClaimSQL = `
+WITH held AS MATERIALIZED (
+    SELECT l.list, l.item
+      FROM iidy.lists l
+     WHERE l.claim = $2::text::uuid AND l.lease_until > ` + leaseClock + ` AND `
+
+	failedSQL = `
+WITH held AS MATERIALIZED (
+    SELECT l.list, l.item
+      FROM iidy.lists l
+     WHERE l.list = $1
+       AND l.attempts >= $3
+       AND ` + claimedSQL
+
+	lockedInOrderSQL = `
+     ORDER BY l.item
+       FOR UPDATE
+)`
+)
+
+// claimSQL returns the statement of a claim.
+func claimSQL(only condition) string { return freeSQL + only(ofList) + takenSQL }
+
+// abandonSQL returns a statement that returns how many items it has deleted.
+func abandonSQL(only condition) string {
+	return failedSQL + lockedInOrderSQL + clockSQL + deleteHeldSQL + keysSQL + only(ofList) + countSQL
+}
+
+// extendSQL and releaseSQL return statements that return how many items are still held. On Citus SET takes no sum of a
+// time and an interval, so the end of the new lease is added up beside the clock.
+func extendSQL(only condition) string {
+	return heldClaimSQL + only(ofList) + lockedInOrderSQL + `, clock AS MATERIALIZED (
+    SELECT c.t, c.t + $3::bigint * interval '1 microsecond' AS until
+      FROM (SELECT ` + leaseClock + ` AS t, count(*) AS n FROM held OFFSET 0) AS c
+), changed AS (
+    UPDATE iidy.lists l
+       SET lease_until = k.until
+      FROM ` + keysSQL + only(ofList) + countSQL
+}
+
+func releaseSQL(only condition) string {
+	return heldClaimSQL + only(ofList) + lockedInOrderSQL + clockSQL + `, changed AS (
+    UPDATE iidy.lists l
+       SET claim = NULL, lease_until = NULL
+      FROM ` + keysSQL + only(ofList) + countSQL
+}
+
+const (
+	// longHead is how many claimed rows a claim may pass at the start of a list before the replica remembers where the
+	// free ones begin. Passing them takes a millisecond or two.
 	longHead = 2000
-	// positionTTL is how long a replica remembers that: so long may an item before the
-	// position that another replica has added or released, or whose lease has ended,
-	// be overlooked while there are free items behind it.
+	// positionTTL is how long a replica remembers that: so long may an item before the position that another replica has
+	// added or released, or whose lease has ended, be overlooked while there are free items behind it.
 	positionTTL = time.Second
 )
 
-// claimStatements are the statements of claims, and what runs them.
-type claimStatements struct {
-	take, extend, release, abandon string
-
-	run, runAbandon runner
-}
-
-func claimStatementsOf(db *sqldb.DB) claimStatements {
-	if db.Cluster() == sqldb.ClusterCitus {
-		return claimStatements{
-			claimOnShardSQL, extendOnShardSQL, releaseOnShardSQL, abandonOnShard(), count, count,
-		}
-	}
-	return claimStatements{claimSQL, extendSQL, releaseSQL, abandonSQL, execute, executeUntilNoneMoved}
-}
-
-// position is the item from which claims look for free ones. Without it each claim of
-// a list that is worked on from its start walks over all that is claimed, and a list
-// of n items costs n² steps; an index of the free items would cost every add.
+// position is the item from which claims look for free ones. Without it each claim of a list that is worked on from its
+// start walks over all that is claimed, and a list of n items costs n² steps; an index of the free items would cost
+// every add.
 type position struct {
 	item  string
 	until time.Time
@@ -52,13 +119,13 @@ type taken struct {
 	Until   time.Time `db:"until"`
 	Size    int       `db:"size"` // of the entries to claim, at most; when it is too large there are none
 	First   string    `db:"first"`
-	Entries string    `db:"entries"`
 	Expired int64     `db:"expired"` // the entries that were under a lease that has ended
 	Passed  int64     `db:"passed"`  // the rows before the first entry
+	// Entries may be long. The slot does not store them: when the reply to COMMIT is lost the replica still has them.
+	Entries string `db:"entries" json:"-"`
 }
 
-// Claim implements attempt.Repository. When its reply is lost the items stay claimed
-// without a worker until the lease ends.
+// Claim implements attempt.Repository.
 func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease time.Duration) (attempt.Lease, error) {
 	var t taken
 	free, err := s.answers.read(ctx, count, func(limit int) (size int, err error) {
@@ -71,6 +138,7 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 	if err != nil || t.Entries == "" {
 		return attempt.Lease{}, err
 	}
+
 	entries := attempt.NewEntries(t.Entries, free)
 	s.metrics.Claimed(entries.Len())
 	s.contention.Conflicts(contention.TakenOver, t.Expired)
@@ -88,6 +156,7 @@ func (s *Store) claimFree(
 		// Nothing is free behind the position; before it there may be.
 		s.freeFrom.forget(string(list))
 	}
+
 	t, err = s.claim(ctx, list, "", count, lease, limit)
 	if err == nil && t.Passed > longHead {
 		s.freeFrom.put(string(list), position{t.First, time.Now().Add(positionTTL)})
@@ -98,11 +167,14 @@ func (s *Store) claimFree(
 // claim takes free items from an item on.
 func (s *Store) claim(
 	ctx context.Context, list attempt.List, from string, count int, lease time.Duration, limit int,
-) (t taken, err error) {
-	err = s.queue.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		row := conn.QueryRowxContext(ctx, s.claims.take, string(list), from, count, lease.Microseconds(), longHead, limit)
-		return row.StructScan(&t)
+) (taken, error) {
+	entries := ""
+	t, err := inTurn(ctx, s.queue, list, false, func(ctx context.Context, tx *sqlx.Tx) (t taken, err error) {
+		err = tx.GetContext(ctx, &t, s.text.claim, string(list), from, count, lease.Microseconds(), longHead, limit)
+		entries = t.Entries
+		return t, err
 	})
+	t.Entries = entries
 	return t, err
 }
 
@@ -110,7 +182,7 @@ func (s *Store) claim(
 func (s *Store) Extend(
 	ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration,
 ) (int64, error) {
-	n, err := s.run(ctx, list, s.claims.extend, string(claim), lease.Microseconds())
+	n, err := s.changeClaim(ctx, list, s.text.extend, string(claim), lease.Microseconds())
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
@@ -120,7 +192,7 @@ func (s *Store) Extend(
 
 // Release implements attempt.Repository.
 func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error) {
-	n, err := s.run(ctx, list, s.claims.release, string(claim))
+	n, err := s.changeClaim(ctx, list, s.text.release, string(claim))
 	if n > 0 {
 		s.freeFrom.forget(string(list))
 	}
@@ -128,37 +200,22 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 	return n, err
 }
 
-// run runs one statement over a list in a transaction and returns the number of rows that
-// it changed, 0 on an error.
-func (s *Store) run(ctx context.Context, list attempt.List, query string, args ...any) (n int64, err error) {
-	err = s.queue.inTurn(ctx, func(lockWait time.Duration) error {
-		proof := newSlot(s.queue.db, string(list))
-		return s.queue.tx(ctx, proof, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = s.claims.run(ctx, tx, query, append([]any{string(list)}, args...)...)
-			return err
-		})
+// changeClaim runs a statement over a list and returns the number of items that it changed, 0 on an error.
+func (s *Store) changeClaim(ctx context.Context, list attempt.List, query string, args ...any) (int64, error) {
+	return inTurn(ctx, s.queue, list, false, func(ctx context.Context, tx *sqlx.Tx) (int64, error) {
+		return count(ctx, tx, query, append([]any{string(list)}, args...)...)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }
 
-// Abandon implements attempt.Repository. It reads the whole list, so it has the
-// bounds of a long batch.
+// Abandon implements attempt.Repository. It reads the whole list, so it has the bounds of a long batch.
 func (s *Store) Abandon(
 	ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim,
-) (n int64, err error) {
-	proof := newSlot(s.queue.db, string(list))
-	err = s.queue.inLongTx(ctx, proof, s.queue.options.LockTimeout, nil, func(
+) (int64, error) {
+	n, err := inLongTurn(ctx, s.queue, list, s.queue.options.LockTimeout, func(
 		ctx context.Context, tx *sqlx.Tx,
-	) (err error) {
-		n, err = s.claims.runAbandon(ctx, tx, s.claims.abandon, string(list), attempts, string(claim))
-		return err
+	) (int64, error) {
+		return count(ctx, tx, s.text.abandon, string(list), string(claim), attempts)
 	})
-	if err != nil {
-		return 0, err
-	}
 	s.metrics.Abandoned(n)
-	return n, nil
+	return n, err
 }

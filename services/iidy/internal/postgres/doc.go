@@ -1,16 +1,31 @@
 // Package postgres stores lists in PostgreSQL, table iidy.lists.
 //
-// Calls for single items go through group commit (platform/coalesce): concurrent
-// calls share a statement, in one coalescer per kind of call. A batch is a statement of
-// its own; one that is too long for memory is copied to a temporary table and
-// applied by one statement in the same transaction.
+// # The way of a change
 //
-// On Citus the lists are distributed by their name, and a group is for the lists of one
-// shard. Every change is a transaction over one shard, so that it commits in one phase: in
-// two, the coordinator would answer before it is so. The transaction writes a slot, a row of
-// iidy.slots on the same shard, by which its outcome is looked up when the reply to its
-// COMMIT was lost. Only a claim is a statement without one.
+// Requests for single items go through group commit (platform/groupcommit): concurrent requests of one kind share a
+// statement (items.go). Batches, and the changes of claims, are a transaction each, as many at a time as leave
+// connections to the groups and to reads (queue.go). A batch that is too long for memory is copied to a temporary table
+// first (batch.go).
 //
-// Every statement locks its rows in byte order, adds included, so that no two of
-// them deadlock, whichever replica they come from.
+// Each change writes a slot, a row of iidy.slots, in the same commit, and the slot tells what became of the change when
+// its answer was lost.
+//
+// # Invariants
+//
+//   - Every statement locks its rows in byte order, adds included, so that no two of them deadlock, whichever replica
+//     they come from.
+//   - A row that moves while its lock is waited for is changed all the same, and once.
+//   - Leases are compared with the database's clock when all locks are held.
+//   - A locked item delays the callers of that item. Other changes find a connection.
+//
+// # On failure
+//
+// A change that meets a locked item is rolled back, and tried again with longer waits, until LockTimeout is over. A
+// deadlock or a lost request is repeated, three times at most. What the slot cannot tell before the deadline is answered
+// as unknown.
+//
+// # On Citus
+//
+// The lists are distributed by their name, and a change is for one shard: a group is for the lists of one. The
+// statements are those of one server, but for the adds (cluster.go).
 package postgres

@@ -2,65 +2,72 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 )
 
 // The statements whose plans are tested.
 const (
-	PageSQL   = pageSQL
-	ClaimSQL  = claimSQL
-	ExtendSQL = extendSQL
-	LongHead  = longHead
+	PageSQL  = pageSQL
+	LongHead = longHead
 )
 
+// ClaimSQL returns the statement of a claim.
+func ClaimSQL() string { return onOneServer().claim }
+
+// ExtendSQL returns the statement that extends a claim.
+func ExtendSQL() string { return onOneServer().extend }
+
 // SentSQL returns the statement of a batch that is sent with its items.
-func SentSQL(change attempt.Change) string { return batchSQL(change, sentItems) }
+func SentSQL(change attempt.Change) string { return onOneServer().batch[change] }
 
 // Kept returns the statements that connections keep prepared, with the number of their parameters.
 func Kept() map[string]int {
+	t := onOneServer()
 	kept := map[string]int{
-		getGroupSQL: 2, existsSQL: 1, pageSQL: 4, countSQL: 1, claimSQL: 6, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
+		t.get: 3, existsSQL: 1, pageSQL: 4, countsSQL: 1, t.claim: 6, t.extend: 3, t.release: 2, t.abandon: 3,
+		addSentSQL + inOrderSQL: 2, addSentSQL + inOrderSQL + unlessThereSQL: 2, groupSQL(attempt.Add, false, isTrue): 7,
 	}
-	for _, change := range attempt.Changes() {
-		kept[SentSQL(change)] = 3
-		statements := itemStatementsOf(change)
-		kept[statements.one], kept[statements.group], kept[statements.free] = 3, 3, 4
+	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
+		kept[t.batch[change]], kept[groupSQL(change, false, isTrue)], kept[groupSQL(change, true, isTrue)] = 3, 8, 8
 	}
-	kept[SentSQL(attempt.Add)], kept[addNewSQL], kept[addGroupSQL] = 2, 2, 3
-	kept[incrementOneSQL], kept[incrementGroupSQL] = 4, 4
 	return kept
 }
 
-// AddFree runs the pass of a group of adds that leaves out locked items.
-func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt.Item) []coalesce.Answer[int64] {
-	answers, _ := s.coalescers.runChanges(ctx, attempt.Add, coalesce.Pass{SkipLocked: true}, callsOf(list, items))
-	return answers
-}
-
-// RunGroup runs the statement of a group, which waits for locks, and returns how many items it changed.
+// RunGroup sends a group, which waits for locks, in a slot of its own, and returns how many items it changed.
 func (s *Store) RunGroup(
 	ctx context.Context, change attempt.Change, list attempt.List, items ...attempt.Item,
 ) (n int64, err error) {
-	answers := make([]answer, len(items))
-	err = s.coalescers.apply(ctx, change, coalesce.Pass{Wait: time.Minute}, newGroup(callsOf(list, items)), answers)
-	for _, a := range answers {
-		n += a.Value
+	send, named := s.text.send[change], []key(nil)
+	for _, item := range items {
+		named = append(named, key{string(list), string(item)})
+	}
+
+	a := groupcommit.Attempt{Place: string(list), Slot: uuid.NewString(), Number: 1, LockWait: time.Minute}
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		const slot = `INSERT INTO iidy.slots (place, id, attempt, used_at) VALUES ($1, $2, 0, now())`
+		if _, err := tx.ExecContext(ctx, slot, a.Place, a.Slot); err != nil {
+			return err
+		}
+		return send(ctx, tx, &a, named)
+	})
+	if err != nil {
+		return 0, err
+	}
+
+	var answers []int64
+	err = json.Unmarshal(a.Answers, &answers)
+	for _, one := range answers {
+		n += one
 	}
 	return n, err
-}
-
-func callsOf(list attempt.List, items []attempt.Item) []key {
-	calls := make([]key, 0, len(items))
-	for _, item := range items {
-		calls = append(calls, key{string(list), string(item)})
-	}
-	return calls
 }
 
 // What a test of the budget needs.
@@ -74,8 +81,8 @@ const (
 type Budget struct{ *budget }
 
 // NewBudget returns a budget.
-func NewBudget(waiting, running int, m *metrics.Metrics) Budget {
-	return Budget{newBudget(waiting, running, m)}
+func NewBudget(requests, running int, m *metrics.Metrics) Budget {
+	return Budget{newBudget(requests, running, m)}
 }
 
 // Read calls read.
@@ -83,25 +90,17 @@ func (b Budget) Read(ctx context.Context, count int, send func(limit int) (int, 
 	return b.read(ctx, count, send)
 }
 
-// Waiting returns how many callers wait.
-func (b Budget) Waiting() int { return len(b.waiting) }
+// Waited reports whether a caller waits for bytes.
+func (b Budget) Waited() bool { return !b.bytes.TryAcquire(0) }
 
-// LongWaiting returns how many uploads wait for a long transaction or a locked item.
-func (s *Store) LongWaiting() int { return len(s.queue.waiting) }
+// UploadMayWait reports whether one more upload may wait for a long one, or for a locked item.
+func (s *Store) UploadMayWait() bool {
+	free := s.queue.uploads.TryAcquire(1)
+	if free {
+		s.queue.uploads.Release(1)
+	}
+	return free
+}
 
 // Budget returns the store's.
 func (s *Store) Budget() Budget { return Budget{s.answers} }
-
-// CreateSlots makes the table that only a distributed schema has, and NewSlotSQL writes a slot.
-const (
-	CreateSlots = createSlotsSQL
-	NewSlotSQL  = newSlotSQL
-)
-
-// ErrSlotGone is the error of a look-up that comes too late.
-var ErrSlotGone = errSlotGone
-
-// LookUp looks up the slot of a transaction that began so long ago.
-func (s *Store) LookUp(ctx context.Context, list attempt.List, id uuid.UUID, age, limit time.Duration) (bool, error) {
-	return lookUp(ctx, s.queue.db, slot{string(list), id}, time.Now().Add(-age), limit)
-}

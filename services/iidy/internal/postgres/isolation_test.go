@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -106,7 +105,7 @@ func TestRowLockedForTooLong(t *testing.T) {
 	release := r.lock("held")
 	_, single := r.Apply(t.Context(), attempt.Increment, list, "held", "")
 	_, batch := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
-	if !errors.Is(single, coalesce.ErrLocked) {
+	if !errors.Is(single, groupcommit.ErrLocked) {
 		t.Errorf("single: %v", single)
 	}
 	if outcome, ok := sqldb.OutcomeOf(batch); !ok || outcome != sqldb.NotApplied || sqldb.SQLState(batch) != "55P03" {
@@ -144,7 +143,8 @@ func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	}
 	release()
 	for _, batch := range crowd {
-		if got := <-batch; got != "1 <nil>" && !strings.Contains(got, bulkhead.ErrBusy.Error()) {
+		got := <-batch
+		if got != "1 <nil>" && !strings.Contains(got, attempt.ErrBusy.Error()) && !strings.Contains(got, "55P03") {
 			t.Errorf("a batch of the crowd: %s", got)
 		}
 	}
@@ -186,7 +186,7 @@ func TestReadThatItsCallerLeaves(t *testing.T) {
 	}()
 	r.waitForBlocked(1)
 	leave()
-	if err := <-answer; !errors.Is(err, coalesce.ErrLeft) || errors.Is(err, coalesce.ErrUnknown) {
+	if err := <-answer; !errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) {
 		t.Errorf("got %v, want ErrLeft", err)
 	}
 	other.Rollback()
@@ -218,7 +218,7 @@ func TestTooManyLongBatches(t *testing.T) {
 				waits <- async(func() (int64, error) {
 					return r.ApplyStaged(t.Context(), attempt.Add, list, parts(attempt.ItemsOf("waits")), "")
 				})
-				waittest.Eventually(t, "a batch waits", func() bool { return r.LongWaiting() == 1 })
+				waittest.Eventually(t, "a batch waits", func() bool { return !r.UploadMayWait() })
 				if _, err := r.ApplyStaged(t.Context(), attempt.Add, list, parts(item), ""); !errors.Is(err, attempt.ErrBusy) {
 					t.Errorf("behind as many as may wait: %v", err)
 				}
@@ -263,30 +263,6 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 	})
 	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != callers-5 {
 		t.Errorf("%d items were added, want %d", n, callers-5)
-	}
-}
-
-// The same in the pass that leaves out locked items.
-func TestOneBadItemFailsAloneBesideALockedOne(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	badItems(r)
-	release := r.insert("held")
-	defer release()
-	items := []attempt.Item{"a", "bad-1", "b", "c", "held", "d", "bad-2"}
-	for i, a := range r.AddFree(t.Context(), list, items...) {
-		var as string
-		switch items[i] {
-		case "held":
-			as = "0 true "
-		case "bad-1", "bad-2":
-			as = "0 false 23514"
-		default:
-			as = "1 false "
-		}
-		if got := fmt.Sprint(a.Value, " ", a.Locked, " ", sqldb.SQLState(a.Err)); got != as {
-			t.Errorf("%s: %s, want %s", items[i], got, as)
-		}
 	}
 }
 

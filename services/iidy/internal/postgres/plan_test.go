@@ -39,13 +39,13 @@ func TestPlans(t *testing.T) {
 	look := func(when, list string) {
 		t.Helper()
 		page := plan(t, db, postgres.PageSQL, list, "0018000", 1000, 1<<20)
-		taken := plan(t, db, postgres.ClaimSQL, list, "", 100, int64(time.Hour), int64(1), int64(1<<20))
+		taken := plan(t, db, postgres.ClaimSQL(), list, "", 100, int64(time.Hour), int64(1), int64(1<<20))
 		for name, got := range map[string]string{
 			"page": page, "claim": taken,
-			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), ""),
-			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), string(claim)),
-			"extend":    plan(t, db, postgres.ExtendSQL, list, string(claim), int64(1)),
-			"delete":    plan(t, db, postgres.SentSQL(attempt.Delete), list, items(9000, 900), ""),
+			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, "", items(9000, 900)),
+			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, string(claim), items(9000, 900)),
+			"extend":    plan(t, db, postgres.ExtendSQL(), list, string(claim), int64(1)),
+			"delete":    plan(t, db, postgres.SentSQL(attempt.Delete), list, "", items(9000, 900)),
 		} {
 			if wasted.MatchString(got) || !strings.Contains(got, "lists_pkey") && !strings.Contains(got, "lists_claim") {
 				t.Errorf("%s, %s:\n%s", name, when, got)

@@ -3,163 +3,150 @@ package postgres
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/semaphore"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// queue runs the statements that are not grouped, a bounded number at a time, so that
-// they leave connections of the pool to the coalescers. Its methods return attempt.ErrBusy
-// when no connection was free in time.
+const (
+	// briefWait is how long a change first waits for locked items: as long as a group does.
+	briefWait = 50 * time.Millisecond
+	// longestWait bounds the further waits: in between a change holds no lock that others wait for.
+	longestWait = 500 * time.Millisecond
+	// waitingUploads is the part of the replica's requests that may be uploads which wait for a long one, or for a locked
+	// item, as a divisor. It is half of those that may upload.
+	waitingUploads = 8
+)
+
+// queue bounds the changes that are in no group, so that they leave connections of the pool to groups and reads. It
+// answers attempt.ErrBusy when none was free in time.
 type queue struct {
-	db      *sqldb.DB
 	options Options
-	conns   int // that it uses
-	slots   *bulkhead.Bulkhead[int64]
-	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
-	spooled chan struct{} // holds an element for each spooled batch that wants a connection for the first time
-	long    chan struct{} // holds an element for each long transaction
-	waiting chan struct{} // holds an element for each upload or abandon that waits for a long one, or for a locked item
+	conns   *semaphore.Weighted // the connections that it uses, in order of arrival
+	locked  *semaphore.Weighted // half of them: those of changes that have met a locked item
+	long    *semaphore.Weighted // BulkInFlight
+	uploads *semaphore.Weighted // uploads and abandons that wait for a long one, or for a locked item
 }
 
-// waitingUploads is the part of the replica's requests that may wait so, as a divisor. It is half of those that may
-// upload.
-const waitingUploads = 8
-
-func newQueue(db *sqldb.DB, o Options) *queue {
-	conns := max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1)
+func newQueue(o Options) *queue {
+	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
+	conns := o.ungrouped()
 	return &queue{
-		db: db, options: o, conns: conns,
-		slots:   bulkhead.New[int64](conns, nil, o.Share),
-		spooled: make(chan struct{}, conns),
-		long:    make(chan struct{}, max(o.BulkInFlight, 1)),
-		waiting: make(chan struct{}, max(o.Queue/waitingUploads, 1)),
+		options: o, conns: of(conns), locked: of(conns / 2), long: of(o.BulkInFlight), uploads: of(o.Queue / waitingUploads),
 	}
 }
 
-// wait calls f when a connection is free, within LockTimeout.
-func (q *queue) wait(ctx context.Context, f func() error) error {
-	return q.waitFor(ctx, q.options.LockTimeout, f)
-}
-
-func (q *queue) waitFor(ctx context.Context, limit time.Duration, f func() error) error {
-	place, err := q.slots.Enter(ctx, q.callers.Add(1), limit)
-	if err != nil {
-		return busy(err)
-	}
-	defer place.Leave(true)
-	return f()
-}
-
-// busy joins the bulkhead's error with attempt.ErrBusy.
-func busy(err error) error {
-	if errors.Is(err, bulkhead.ErrBusy) {
+// acquire waits for a permit for so long.
+func acquire(ctx context.Context, permits *semaphore.Weighted, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := permits.Acquire(ctx, 1); err != nil {
 		return errors.Join(attempt.ErrBusy, err)
 	}
-	return err
+	return nil
 }
 
-// once runs one statement in autocommit.
-func (q *queue) once(ctx context.Context, fn func(context.Context, *sqlx.Conn) error) error {
-	return q.wait(ctx, func() error { return q.db.Once(ctx, fn) })
-}
+// txFunc makes a change in a transaction. It may be called again, when what it did was rolled back.
+type txFunc[R any] func(ctx context.Context, tx *sqlx.Tx) (R, error)
 
-// inTurn calls f, which runs a transaction by tx. A transaction that meets a locked item is rolled back and f called
-// again, in one of the half of the connections that may wait for locks.
-func (q *queue) inTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
-	return busy(q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, f, sqldb.LockTimedOut))
-}
-
-// inSpooledTurn is inTurn for a spooled batch, which waits for a connection as long as ctx lasts: it has arrived, and
-// to refuse it is dear. Once its transaction has met a locked item, others do not wait for it, and it is refused when
-// too many uploads wait.
-func (q *queue) inSpooledTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
-	select {
-	case q.spooled <- struct{}{}:
-	case <-ctx.Done():
-		return errors.Join(attempt.ErrBusy, ctx.Err())
+// inTurn runs a change of a list when a connection is free, within LockTimeout. A spooled one waits as long as ctx
+// lasts: it has arrived, and to refuse it is dear. A change that meets a locked item is rolled back and tried again,
+// with longer waits, until LockTimeout is over.
+func inTurn[R any](
+	ctx context.Context, q *queue, list attempt.List, spooled bool, change txFunc[R],
+) (R, error) {
+	turn := q.options.LockTimeout
+	if spooled {
+		turn = q.options.BulkTimeout
 	}
-	end := sync.OnceFunc(func() { <-q.spooled })
-	defer end()
-	waits := false
-	defer func() {
-		if waits {
-			<-q.waiting
-		}
-	}()
-	return q.inTurn(ctx, func(lockWait time.Duration) error {
-		defer end()
-		err := f(lockWait)
-		if waits || !sqldb.LockTimedOut(err) {
-			return err
-		}
-		if waits = q.mayWait(); !waits {
-			q.options.Contention.Conflict(contention.Crowded)
-			return contention.ErrCrowded
-		}
-		return err
-	})
-}
-
-// mayWait reports whether one more upload may wait. The caller must then take an element from q.waiting at the end.
-func (q *queue) mayWait() bool {
-	select {
-	case q.waiting <- struct{}{}:
-		return true
-	default:
-		return false
+	result, err := try(ctx, q, list, turn, min(briefWait, q.options.LockTimeout), change)
+	if !sqldb.LockTimedOut(err) {
+		return result, err
 	}
+
+	leave, crowded := q.enterLocked(spooled)
+	if crowded != nil {
+		return result, crowded
+	}
+	defer leave()
+
+	until := time.Now().Add(q.options.LockTimeout)
+	for wait := 2 * briefWait; sqldb.LockTimedOut(err); wait = min(2*wait, longestWait) {
+		left := time.Until(until)
+		if acquire(ctx, q.locked, left) != nil {
+			return result, err // the time is over
+		}
+		result, err = try(ctx, q, list, left, min(wait, left), change)
+		q.locked.Release(1)
+	}
+	return result, err
 }
 
-// tx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
-func (q *queue) tx(
-	ctx context.Context, s slot, lockWait time.Duration, fn func(context.Context, *sqlx.Tx) error,
-) error {
-	return inTx(ctx, q.db, s, 0, nil, fn, sqldb.WithLockTimeout(lockWait))
+// try runs a change when a connection is free within turn, with so long a wait for each lock.
+func try[R any](
+	ctx context.Context, q *queue, list attempt.List, turn, lockWait time.Duration, change txFunc[R],
+) (result R, err error) {
+	if err := acquire(ctx, q.conns, turn); err != nil {
+		return result, err
+	}
+	defer q.conns.Release(1)
+	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change, sqldb.WithLockTimeout(lockWait))
 }
 
-// inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
-// running and none ends within wait, or no connection is free within it, or an eighth of
-// the replica's requests wait for that.
-func (q *queue) inLongTx(
-	ctx context.Context, s slot, wait time.Duration, prepare, fn inTxFunc,
-) error {
-	if !q.takeSlot(ctx, wait) {
+// enterLocked admits a change that has met a locked item, unless too many have. The caller must call leave.
+func (q *queue) enterLocked(upload bool) (leave func(), err error) {
+	if !q.options.Share.Take(0) {
+		return nil, contention.ErrCrowded
+	}
+	if !upload {
+		return q.options.Share.Give, nil
+	}
+
+	if !q.uploads.TryAcquire(1) {
+		q.options.Share.Give()
+		q.options.Contention.Conflict(contention.Crowded)
+		return nil, contention.ErrCrowded
+	}
+	return func() { q.uploads.Release(1); q.options.Share.Give() }, nil
+}
+
+// inLongTurn runs a change that may take BulkTimeout, unless BulkInFlight others are running and none ends within wait,
+// or no connection is free within it, or too many uploads wait already.
+func inLongTurn[R any](
+	ctx context.Context, q *queue, list attempt.List, wait time.Duration, change txFunc[R],
+) (result R, err error) {
+	if err := q.enterLong(ctx, wait); err != nil {
 		q.options.Metrics.LongBatchRefused()
-		return errors.Join(attempt.ErrBusy, ctx.Err())
+		return result, err
 	}
-	ended := q.options.Metrics.LongBatch()
-	defer func() { ended(); <-q.long }()
-	return q.waitFor(ctx, wait, func() error {
-		return inTx(ctx, q.db, s, q.options.BulkTimeout, prepare, fn,
-			// Another long batch over the same items holds its locks until it ends.
-			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout))
-	})
+	defer q.long.Release(1)
+	defer q.options.Metrics.LongBatch()()
+
+	if err := acquire(ctx, q.conns, wait); err != nil {
+		return result, err
+	}
+	defer q.conns.Release(1)
+
+	// Another long batch over the same items holds its locks until it ends.
+	bulk := q.options.BulkTimeout
+	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change,
+		sqldb.WithLockTimeout(bulk), sqldb.WithStatementTimeout(bulk))
 }
 
-// takeSlot waits for the end of another long transaction if it must, unless too many calls do.
-func (q *queue) takeSlot(ctx context.Context, wait time.Duration) bool {
-	select {
-	case q.long <- struct{}{}: // first alone, because select chooses at random when wait is 0
-		return true
-	default:
+// enterLong waits for the end of another long change if it must.
+func (q *queue) enterLong(ctx context.Context, wait time.Duration) error {
+	if q.long.TryAcquire(1) {
+		return nil
 	}
-	if !q.mayWait() {
-		return false
+	if !q.uploads.TryAcquire(1) {
+		return attempt.ErrBusy
 	}
-	defer func() { <-q.waiting }()
-	select {
-	case q.long <- struct{}{}:
-		return true
-	case <-time.After(wait):
-	case <-ctx.Done():
-	}
-	return false
+	defer q.uploads.Release(1)
+	return acquire(ctx, q.long, wait)
 }

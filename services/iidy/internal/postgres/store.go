@@ -3,10 +3,11 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -16,24 +17,25 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Table is the table of all lists. The slots are on its shards.
+const Table = "iidy.lists"
+
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "iidy", Distribution: distribution()}
 }
 
-// Session returns the session settings that the statements are written for. Each
-// connection plans a statement once, whatever its arguments, because planning costs
-// as much as running it for a few items. Such a plan outlives the size that the
-// table had, so it must not read the whole table, although that is best for a short
-// list. Compilation is off because the planner would then expect such costs that it
-// compiles for longer than a batch takes.
+// Session returns the session settings that the statements are written for. Each connection plans a statement once,
+// whatever its arguments, because planning costs as much as running it for a few items. Such a plan outlives the size
+// that the table had, so it must not read the whole table, although that is best for a short list. Compilation is off
+// because the planner would then expect such costs that it compiles for longer than a batch takes.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
 
 // Options bounds a store.
 type Options struct {
-	coalesce.Limits
+	groupcommit.Limits
 
 	Metrics      *metrics.Metrics
 	MaxOpenConns int           // of the pool
@@ -41,20 +43,21 @@ type Options struct {
 	BulkInFlight int           // concurrent long batches
 }
 
-// waitingShare is the part of the replica's requests that may wait for the memory of a large answer, as a divisor.
-const waitingShare = 4
-
-// GroupConns is the number of connections that group commit uses with InFlight 1: one
-// each for adds, increments, deletes and reads.
+// GroupConns is the number of connections that group commit uses with InFlight 1: one each for adds, increments,
+// deletes and reads.
 const GroupConns = 4
 
-// Store implements attempt.Repository on PostgreSQL. It has no access to the database
-// but through its coalescers, its queue, and reads.
+// ungrouped returns the number of connections for changes that are in no group.
+func (o Options) ungrouped() int { return max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1) }
+
+// Store implements attempt.Repository on PostgreSQL. It has no access to the database but through its committers, its
+// queue, and reads.
 type Store struct {
-	coalescers *coalescers
+	db         *sqldb.DB
+	text       texts
+	gets       *committer
+	changes    [attempt.Delete + 1]*committer // by attempt.Change
 	queue      *queue
-	claims     claimStatements
-	reads      reader
 	answers    *budget
 	freeFrom   hints[position]  // the first free item behind many claimed ones
 	allNew     hints[time.Time] // from when on batches are expected to have only new items
@@ -64,18 +67,36 @@ type Store struct {
 
 var _ attempt.Repository = (*Store)(nil)
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options) (*Store, error) {
-	c, err := newCoalescers(db, o)
-	q := newQueue(db, o)
+// New returns a store on the database of o, whose schema must have been migrated.
+func New(o Options) (*Store, error) {
+	// Groups for shards use half of the pool, where COALESCE_IN_FLIGHT asks for no more.
+	o.Permits = max(2*o.InFlight, o.MaxOpenConns/(2*GroupConns))
 	// Pages have half of the pool, claims have the queue's connections: each keeps one for small answers.
-	running := min(o.MaxOpenConns/2, q.conns) - 1
-	return &Store{
-		coalescers: c, queue: q, claims: claimStatementsOf(db), reads: db,
-		answers:    newBudget(o.Queue/waitingShare, running, o.Metrics),
+	large := min(o.MaxOpenConns/2, o.ungrouped()) - 1
+	s := &Store{
+		db: o.DB, text: onOneServer(), queue: newQueue(o), answers: newBudget(o.Queue, large, o.Metrics),
 		contention: o.Contention, metrics: o.Metrics,
-	}, err
+	}
+	if o.DB.Cluster() == sqldb.ClusterCitus {
+		s.text = onCitus()
+	}
+
+	var err error
+	for _, change := range attempt.Changes() {
+		sends := requests{Send: s.text.send[change], Transaction: change == attempt.Add && s.text.addInTx}
+		if s.changes[change], err = newCommitter("iidy_"+change.String(), o.Limits, sends); err != nil {
+			return nil, err
+		}
+	}
+	s.gets, err = newCommitter("iidy_get", o.Limits, requests{Read: s.get})
+	return s, err
 }
 
-// Close waits until every call in flight has been answered. The pool stays open.
-func (s *Store) Close(ctx context.Context) error { return s.coalescers.close(ctx) }
+// Close waits until every request in flight has been answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error {
+	err := s.gets.Close(ctx)
+	for _, change := range attempt.Changes() {
+		err = errors.Join(err, s.changes[change].Close(ctx))
+	}
+	return err
+}

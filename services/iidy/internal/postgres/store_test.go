@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
@@ -74,7 +74,8 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, reg)
-	limits := coalesce.Limits{
+	limits := groupcommit.Limits{
+		DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
 		Share: contention.NewShare(4*places, nil),
 	}
@@ -82,7 +83,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := postgres.New(db, postgres.Options{
+	s, err := postgres.New(postgres.Options{
 		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkInFlight: 3,
 	})
 	if err != nil {

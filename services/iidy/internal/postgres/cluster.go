@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// texts are the statements that differ between one server and a Citus cluster, whose lists are distributed by name. New
+// picks them. All others are the same: they name the list, or the lists of a shard, at each mention of a table, so that
+// they go to a worker as a whole, locks in order included.
+type texts struct {
+	get, claim, extend, release, abandon string
+
+	batch map[attempt.Change]string // increments and deletes
+
+	// add adds the items of lines, addNew so if none of them is in the list, and fails otherwise. It may be nil.
+	add, addNew func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error)
+	// staged changes the items of the temporary table.
+	staged func(
+		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
+	) (int64, error)
+	// send sends groups; those of adds need a transaction if addInTx says so.
+	send    map[attempt.Change]sender
+	addInTx bool
+}
+
+// ofList is the condition that rows are of the list of a statement. condition puts it, or that rows are of the lists
+// of a group, beside others which find the rows.
+const ofList = "l.list = $1"
+
+type condition func(string) string
+
+// textsOf returns the statements with conditions as a cluster or a server needs them.
+func textsOf(only condition) texts {
+	t := texts{
+		get: getSQL(only), claim: claimSQL(only), extend: extendSQL(only), release: releaseSQL(only),
+		abandon: abandonSQL(only), batch: make(map[attempt.Change]string), send: make(map[attempt.Change]sender),
+	}
+	for _, change := range attempt.Changes() {
+		t.batch[change], t.send[change] = batchSQL(change, only), send(change, only)
+	}
+	return t
+}
+
+func isTrue(condition string) string { return "(" + condition + ") IS TRUE" }
+
+// onOneServer returns the statements of one server. IS TRUE keeps its planner from finding rows by a condition that is
+// there for Citus, which would read a whole list.
+func onOneServer() texts {
+	t := textsOf(isTrue)
+	t.add = func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
+		return execute(ctx, tx, addSentSQL+inOrderSQL+unlessThereSQL, string(list), lines)
+	}
+	t.addNew = func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
+		return execute(ctx, tx, addSentSQL+inOrderSQL, string(list), lines)
+	}
+	t.staged = func(
+		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
+	) (int64, error) {
+		if change == attempt.Add {
+			return execute(ctx, tx, addStagedSQL+inOrderSQL+unlessThereSQL, string(list))
+		}
+		return count(ctx, tx, stagedSQL(change, isTrue), string(list), string(claim))
+	}
+	return t
+}
+
+// distribution returns the statements that distribute the schema over a Citus cluster by list. Without statistics of
+// the column the planner of a worker takes a list for a part of the table: from those of a table that has grown since
+// it could take a long list for one of a single row, and join that with all items of a batch.
+func distribution() []string {
+	return []string{
+		`ALTER TABLE iidy.lists ALTER COLUMN list SET STATISTICS 0`,
+		`SELECT create_distributed_table('iidy.lists', 'list')`,
+		`SELECT create_distributed_table('iidy.slots', 'place', colocate_with => 'iidy.lists')`,
+	}
+}
+
+// onCitus returns the statements of a cluster. An INSERT in a CTE does not go to a worker as a whole, and neither does
+// one of what a SELECT returns, nor a statement with a temporary table. VALUES do.
+func onCitus() texts {
+	t := textsOf(func(condition string) string { return condition })
+	t.add, t.send[attempt.Add], t.addInTx = addLines, addGroup, true
+	t.staged = func(
+		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
+	) (int64, error) {
+		return changeInParts(ctx, tx, func(lines string) (int64, error) {
+			if change == attempt.Add {
+				return addLines(ctx, tx, list, lines)
+			}
+			return changeSent(ctx, tx, t.batch[change], list, claim, lines)
+		})
+	}
+	return t
+}
+
+// changeInParts calls change with the items of the temporary table, part by part in byte order, so that the transaction
+// locks rows in the order in which one statement would.
+func changeInParts(
+	ctx context.Context, tx *sqlx.Tx, change func(lines string) (int64, error),
+) (total int64, err error) {
+	const (
+		read = `
+DECLARE staged_items NO SCROLL CURSOR FOR
+ SELECT DISTINCT s.item FROM pg_temp.staged AS s ORDER BY s.item`
+		fetch = `FETCH 1000 FROM staged_items`
+	)
+	if _, err := tx.ExecContext(ctx, read); err != nil {
+		return 0, err
+	}
+	for {
+		var items []string
+		if err := tx.SelectContext(ctx, &items, fetch); err != nil || len(items) == 0 {
+			return total, err
+		}
+		n, err := change(strings.Join(items, "\n"))
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+}
+
+// addLines adds the items of lines, which are in byte order.
+func addLines(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
+	var keys []key
+	for item := range strings.SplitSeq(lines, "\n") {
+		keys = append(keys, key{string(list), item})
+	}
+	added, err := addInParts(ctx, tx, keys)
+	return int64(len(added)), err
+}
+
+// addGroup sends a group of adds in a transaction: see groupcommit.Config.Send.
+func addGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error {
+	keys := slices.SortedFunc(slices.Values(named), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.item, b.item))
+	})
+	added, err := addInParts(ctx, s, slices.Compact(keys))
+	if err != nil {
+		return err
+	}
+
+	answers := make([]int64, len(named))
+	for i, k := range named {
+		if added[k] { // by the first request of it
+			answers[i], added[k] = 1, false
+		}
+	}
+	return a.Store(ctx, s, answers)
+}
+
+// mostAdded bounds the items of one INSERT.
+const mostAdded = 512
+
+// addInParts adds items, which are in byte order and each there once, and returns those that were not in their list.
+// Each statement has a power of two of items, the last one repeated, so that a connection prepares only a few.
+func addInParts(ctx context.Context, s groupcommit.Session, keys []key) (added map[key]bool, err error) {
+	added = make(map[key]bool)
+	for part := range slices.Chunk(keys, mostAdded) {
+		n := 1
+		for n < len(part) {
+			n *= 2
+		}
+
+		var values strings.Builder
+		args := make([]any, 0, 2*n)
+		for i := range n {
+			k := part[min(i, len(part)-1)]
+			fmt.Fprintf(&values, ", ($%d, $%d)", 2*i+1, 2*i+2)
+			args = append(args, k.list, k.item)
+		}
+		query := `
+INSERT INTO iidy.lists (list, item)
+VALUES ` + values.String()[2:] + `
+ON CONFLICT (list, item) DO NOTHING
+RETURNING list, item`
+
+		var rows []struct {
+			List string `db:"list"`
+			Item string `db:"item"`
+		}
+		if err := s.SelectContext(ctx, &rows, query, args...); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			added[key{r.List, r.Item}] = true
+		}
+	}
+	return added, nil
+}

@@ -1,0 +1,265 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// Get implements attempt.Repository. Reads are grouped, because one by one they cost the replica more.
+func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error) {
+	attempts, err := s.gets.Do(ctx, key{string(list), string(item)})
+	if err == nil && attempts < 0 {
+		return 0, attempt.ErrNotFound
+	}
+	return attempts, err
+}
+
+// Apply implements attempt.Repository. A change with a claim is a batch of one item, because the statement of a group
+// does not look at claims.
+func (s *Store) Apply(
+	ctx context.Context, change attempt.Change, list attempt.List, item attempt.Item, claim attempt.Claim,
+) (int64, error) {
+	if claim != "" {
+		return s.ApplyBatch(ctx, change, list, attempt.ItemsOf(item), claim)
+	}
+	n, err := s.changes[change].Do(ctx, key{string(list), string(item)})
+	s.noteChange(change, list, n)
+	return n, err
+}
+
+// key is one item of one list: a request, and the row that it locks.
+type key struct{ list, item string }
+
+func (k key) itself() key { return k }
+
+func (k key) place() string { return k.list }
+
+// size returns the bytes that a request takes on the wire.
+func (k key) size() int {
+	const separators = 8
+	return len(k.list) + len(k.item) + separators
+}
+
+// committer groups the requests of one kind.
+type committer = groupcommit.Committer[key, key, int64]
+
+// requests describes how those of one kind are sent or read.
+type requests = groupcommit.Config[key, key, int64]
+
+func newCommitter(name string, limits groupcommit.Limits, r requests) (*committer, error) {
+	r.Name, r.Limits = name, limits
+	r.Key, r.Size, r.Place = key.itself, key.size, key.place
+	return groupcommit.New(r)
+}
+
+// getSQL returns a statement that returns the attempts of each item in the order of the arguments, -1 for an item that
+// is not in its list. $3 are the lists, each once.
+func getSQL(only condition) string {
+	return `
+SELECT ARRAY(SELECT coalesce((SELECT l.attempts
+                                FROM iidy.lists l
+                               WHERE l.list = a.list AND l.item = a.item AND ` + only("l.list = ANY ($3)") + `), -1)
+               FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS a (list, item, n)
+              ORDER BY a.n) AS attempts`
+}
+
+// get reads a group. The statement is sent after all its requests have arrived, so each sees the changes that were
+// acknowledged before it. It waits for no page.
+func (s *Store) get(ctx context.Context, group []key) (attempts []int64, err error) {
+	g := newGroup(attempt.Increment, group)
+	err = s.db.GetUnqueued(ctx, (*pq.Int64Array)(&attempts), s.text.get, g.lists, g.items, g.distinct())
+	return attempts, err
+}
+
+// The parts of a group's statement. $1, $2 and $3 are the slot's place, its id and the attempt, $4 is the lock_timeout,
+// $5 and $6 are the lists and the items of the requests, and $7 how often an item is changed, where it is named first,
+// and else 0. $8 are the lists, each once.
+//
+// The slot is locked first; where it does not hold the attempt before, nothing is asked for. lock_timeout is set in a
+// sub-select that is evaluated before a row is touched. Items are locked in byte order, by the ORDER BY below LATERAL,
+// and the clock is read when all are.
+const (
+	askedSQL = `
+WITH slot AS MATERIALIZED (
+    SELECT id
+      FROM iidy.slots
+     WHERE place = $1
+       AND id = $2
+       AND attempt = $3 - 1
+       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
+       FOR UPDATE
+), asked AS MATERIALIZED (
+    SELECT a.list COLLATE "C" AS list, a.item COLLATE "C" AS item, a.times, a.n
+      FROM unnest($5::text[], $6::text[], $7::bigint[]) WITH ORDINALITY AS a (list, item, times, n)
+     WHERE EXISTS (SELECT FROM slot)
+)`
+
+	heldSQL = askedSQL + `, held AS MATERIALIZED (
+    SELECT h.list, h.item, a.times
+      FROM (SELECT list, item, times FROM asked WHERE times > 0 ORDER BY list, item) AS a
+     CROSS JOIN LATERAL (
+           SELECT l.list, l.item
+             FROM iidy.lists l
+            WHERE l.list = a.list AND l.item = a.item AND `
+
+	changedSQL = `) AS h
+), clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS t, count(*) AS n FROM held
+), changed AS (`
+
+	incrementSQL = `
+    UPDATE iidy.lists l
+       SET attempts = least(l.attempts, 9223372036854775807 - h.times) + h.times
+      FROM (SELECT list, item, times FROM (SELECT list, item, times FROM (SELECT list, item, times FROM held` +
+		fewSQL + theseSQL
+
+	deleteSQL = `
+    DELETE FROM iidy.lists l
+     USING ` + fewHeldSQL + theseSQL
+
+	// fewHeldSQL reads held by limits that make the planner expect one row for a thousand: it then looks each up by the
+	// key, where it would else read the whole list to join it with them.
+	fewHeldSQL = `(SELECT list, item FROM (SELECT list, item FROM (SELECT list, item FROM held` + fewSQL
+
+	fewSQL = limitSQL + limitSQL + limitSQL
+
+	limitSQL = ` LIMIT (SELECT count(*) FROM held)) AS h`
+
+	// theseSQL looks the rows of h up by the key. With = in place of ANY the planner would join them with the whole key
+	// while the table is small, and keep that plan.
+	theseSQL = `
+     WHERE l.list = ANY (ARRAY[h.list]) AND l.item = h.item AND `
+
+	returnThemSQL = `
+    RETURNING l.list, l.item
+)`
+
+	// addSQL is of one server. On Citus an INSERT in a CTE does not go to a worker whole: see addOnShard.
+	addSQL = askedSQL + `, changed AS (
+    INSERT INTO iidy.lists AS l (list, item)
+    SELECT list, item
+      FROM asked
+     WHERE times > 0
+     ORDER BY list, item
+    ON CONFLICT (list, item) DO NOTHING
+    RETURNING l.list, l.item
+), clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS t, count(*) AS n FROM changed
+)`
+
+	answersSQL = `, answers AS MATERIALIZED (
+    SELECT json_agg(CASE WHEN (a.list, a.item) IN (SELECT list, item FROM changed) THEN `
+
+	// An item is added or deleted once, and incremented by each request.
+	onceSQL = `(a.times > 0)::int`
+	eachSQL = `1`
+
+	// lockedSQL tells an item that was skipped because it is locked from one that is not there.
+	lockedSQL = `
+                         WHEN EXISTS (SELECT
+                                        FROM iidy.lists l
+                                       WHERE l.list = a.list AND l.item = a.item AND `
+
+	doneSQL = `
+                         ELSE 0 END ORDER BY a.n) AS answers
+      FROM asked a
+), done AS (
+    UPDATE iidy.slots s
+       SET attempt = $3, answers = a.answers, used_at = k.t
+      FROM answers a, clock k
+     WHERE s.place = $1
+       AND s.id = (SELECT id FROM slot)
+    RETURNING s.answers
+)
+SELECT d.answers, greatest(date_part('epoch', k.t - statement_timestamp()), 0) AS waited
+  FROM done d, clock k`
+)
+
+// groupSQL returns the statement of a group of changes.
+func groupSQL(change attempt.Change, skipLocked bool, only condition) string {
+	ofLists := only("l.list = ANY ($8)")
+	lock, locked := " FOR UPDATE", ""
+	if skipLocked {
+		lock, locked = " FOR UPDATE SKIP LOCKED", lockedSQL+ofLists+") THEN NULL"
+	}
+
+	held := heldSQL + ofLists + lock + changedSQL
+	switch change {
+	case attempt.Increment:
+		return held + incrementSQL + ofLists + returnThemSQL + answersSQL + eachSQL + locked + doneSQL
+	case attempt.Delete:
+		return held + deleteSQL + ofLists + returnThemSQL + answersSQL + onceSQL + locked + doneSQL
+	case attempt.Add: // an item that is being added is invisible, and cannot be skipped
+	}
+	return addSQL + answersSQL + onceSQL + doneSQL
+}
+
+// group holds the parameters of a group's statement.
+type group struct {
+	lists, items pq.StringArray
+	times        pq.Int64Array
+}
+
+// newGroup returns the parameters for requests of a change.
+func newGroup(change attempt.Change, named []key) group {
+	n := len(named)
+	g := group{make(pq.StringArray, n), make(pq.StringArray, n), make(pq.Int64Array, n)}
+
+	first := make(map[key]int, n)
+	for i, k := range named {
+		g.lists[i], g.items[i] = k.list, k.item
+		at, repeated := first[k]
+		switch {
+		case !repeated:
+			first[k], g.times[i] = i, 1
+		case change == attempt.Increment:
+			g.times[at]++
+		}
+	}
+	return g
+}
+
+// distinct returns the lists, each once.
+func (g group) distinct() pq.StringArray {
+	lists := slices.Clone(g.lists)
+	slices.Sort(lists)
+	return slices.Compact(lists)
+}
+
+// sender is a groupcommit.Config.Send.
+type sender = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error
+
+// send returns what sends the groups of a change, each in one statement.
+func send(change attempt.Change, only condition) sender {
+	waits, skips := groupSQL(change, false, only), groupSQL(change, true, only)
+	return func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error {
+		query, g := waits, newGroup(change, named)
+		if a.SkipLocked {
+			query = skips
+		}
+		args := []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait), g.lists, g.items, g.times}
+		if change != attempt.Add {
+			args = append(args, g.distinct())
+		}
+
+		var row struct {
+			Answers []byte  `db:"answers"`
+			Waited  float64 `db:"waited"` // until all items were locked, in seconds
+		}
+		err := s.GetContext(ctx, &row, query, args...)
+		if errors.Is(err, sql.ErrNoRows) {
+			return groupcommit.ErrNoSlot
+		}
+		a.Answers, a.Waited = row.Answers, time.Duration(row.Waited*float64(time.Second))
+		return err
+	}
+}
