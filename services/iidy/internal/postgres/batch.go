@@ -126,8 +126,9 @@ WITH held AS MATERIALIZED (
 ), counts AS (
     SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM changed) AS done
 )
-SELECT done, CASE WHEN held > done
-       THEN (SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) END AS moved
+SELECT done,
+       CASE WHEN held > done THEN (
+           SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) END AS moved
   FROM counts`
 
 	// keysSQL looks held rows up by the key, wherever they are.
@@ -148,8 +149,8 @@ func changeHeldSQL(change attempt.Change) string {
 	return incrementHeldSQL
 }
 
-// batchSQL returns the statement of an increment or a delete of a batch, which returns how many items it has changed and
-// those that have moved.
+// batchSQL returns the statement of an increment or a delete of a batch, which returns how many items it has changed,
+// and those that have moved.
 func batchSQL(change attempt.Change, only condition) string {
 	return heldSentSQL + changeHeldSQL(change) + placesSQL + only(ofList) + movedSQL
 }

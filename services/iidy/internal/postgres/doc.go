@@ -21,8 +21,8 @@
 // # On failure
 //
 // A change that meets a locked item is rolled back, and tried again with longer waits, until LockTimeout is over. A
-// deadlock or a lost request is repeated, three times at most. What the slot cannot tell before the deadline is answered
-// as unknown.
+// deadlock or a lost request is repeated, three times at most. What the slot cannot tell before the deadline is
+// answered as unknown.
 //
 // # On Citus
 //

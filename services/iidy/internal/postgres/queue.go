@@ -126,7 +126,8 @@ func inLongTurn[R any](
 		return result, err
 	}
 	defer q.long.Release(1)
-	defer q.options.Metrics.LongBatch()()
+	ended := q.options.Metrics.LongBatch()
+	defer ended()
 
 	if err := acquire(ctx, q.conns, wait); err != nil {
 		return result, err

@@ -9,9 +9,9 @@ import (
 // A page and the items of a claim are returned as one text, an entry a line, because a row of its own costs more than
 // the entry.
 //
-// Their limits are nested, and hidden in sub-selects: the planner then expects a tenth of the rows below each, and walks
-// the key instead of sorting the rows behind it. With a plain LIMIT of a thousand it would sort the whole list for each
-// page of a list that has just been filled and is not analyzed yet, because it takes it for a short one.
+// Their limits are nested, and hidden in sub-selects: the planner then expects a tenth of the rows below each, and
+// walks the key instead of sorting the rows behind it. With a plain LIMIT of a thousand it would sort the whole list
+// for each page of a list that has just been filled and is not analyzed yet, because it takes it for a short one.
 const (
 	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
 
