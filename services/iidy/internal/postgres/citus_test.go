@@ -91,6 +91,21 @@ func TestOnCitus(t *testing.T) {
 	}
 }
 
+// Each statement goes to one worker as a whole, with the locks in it.
+func TestStatementsGoToOneWorkerOnCitus(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.Citus(t, postgres.Migrations())
+	db := dbtest.Dial(t, dsn)
+	for statement, args := range postgres.CitusStatements(list, claim) {
+		var lines []string
+		err := db.SelectContext(t.Context(), &lines, `EXPLAIN `+statement, args...)
+		got := strings.Join(lines, "\n")
+		if err != nil || !strings.Contains(got, "Task Count: 1") || strings.Contains(got, "Distributed Subplan") {
+			t.Errorf("%s\n%v\n%s", statement, err, got)
+		}
+	}
+}
+
 // suiteOnCitus runs the tests of the suite one after the other, because they share a cluster.
 func suiteOnCitus(t *testing.T) {
 	t.Helper()

@@ -45,7 +45,10 @@ func textsOf(only condition) texts {
 		abandon: abandonSQL(only), batch: make(map[attempt.Change]string), send: make(map[attempt.Change]sender),
 	}
 	for _, change := range attempt.Changes() {
-		t.batch[change], t.send[change] = batchSQL(change, only), send(change, only)
+		t.send[change] = send(change, only)
+		if change != attempt.Add {
+			t.batch[change] = batchSQL(change, only)
+		}
 	}
 	return t
 }
@@ -84,10 +87,12 @@ func distribution() []string {
 	}
 }
 
+func itself(condition string) string { return condition }
+
 // onCitus returns the statements of a cluster. An INSERT in a CTE does not go to a worker as a whole, and neither does
 // one of what a SELECT returns, nor a statement with a temporary table. VALUES do.
 func onCitus() texts {
-	t := textsOf(func(condition string) string { return condition })
+	t := textsOf(itself)
 	t.add, t.send[attempt.Add], t.addInTx = addLines, addGroup, true
 	t.staged = func(
 		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -39,6 +40,25 @@ func Kept() map[string]int {
 		kept[t.batch[change]], kept[groupSQL(change, false, isTrue)], kept[groupSQL(change, true, isTrue)] = 3, 8, 8
 	}
 	return kept
+}
+
+// CitusStatements returns what is sent to a cluster in one statement, with its arguments.
+func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
+	t, lists, items := onCitus(), pq.StringArray{string(list)}, pq.StringArray{"a"}
+	group := []any{string(list), uuid.NewString(), 1, "50ms", lists, items, pq.Int64Array{1}, lists}
+	statements := map[string][]any{
+		t.get:     {lists, items, lists},
+		t.claim:   {string(list), "", 10, 1, longHead, 1 << 20},
+		t.extend:  {string(list), string(claim), 1},
+		t.release: {string(list), string(claim)},
+		t.abandon: {string(list), string(claim), 1},
+	}
+	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
+		statements[t.batch[change]] = []any{string(list), string(claim), "a\nb"}
+		statements[groupSQL(change, false, itself)] = group
+		statements[groupSQL(change, true, itself)] = group
+	}
+	return statements
 }
 
 // RunGroup sends a group, which waits for locks, in a slot of its own, and returns how many items it changed.
