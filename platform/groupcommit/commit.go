@@ -180,8 +180,8 @@ func (c *Committer[K, Q, R]) read(ctx context.Context, requests []Q) ([]*R, erro
 
 // prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored.
 func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
-	return c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt, ask asking) error {
-		err := c.sendOnce(ctx, a, ask, requests)
+	return c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt) error {
+		err := c.sendOnce(ctx, a, requests)
 		switch {
 		case err == nil:
 			c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
@@ -192,20 +192,20 @@ func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests [
 	})
 }
 
-// sendOnce sends a group once, and calls ask when its answer is lost.
-func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, a *Attempt, ask asking, requests []Q) error {
+// sendOnce sends a group once.
+func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, a *Attempt, requests []Q) error {
 	send := func(ctx context.Context, session Session) error {
 		a.Answers, a.Waited = nil, 0
 		return c.cfg.Send(ctx, session, a, requests)
 	}
-	if !c.cfg.Transaction {
-		return c.cfg.DB.OnceResolved(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, ask)
-	}
-
-	options := []sqldb.TxOption{sqldb.WithLockTimeout(a.LockWait)}
+	var options []sqldb.Option
 	if c.cfg.Slots != nil {
-		options = append(options, sqldb.ResolveBy(ask))
+		options = append(options, sqldb.Proven())
 	}
+	if !c.cfg.Transaction {
+		return c.cfg.DB.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, options...)
+	}
+	options = append(options, sqldb.WithLockTimeout(a.LockWait))
 	return c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
 }
 

@@ -18,10 +18,10 @@ import (
 // the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
 // those of [sqldb.DB.InTx] and ErrNoSlot.
 func Transact[R any](
-	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.TxOption,
+	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.Option,
 ) (R, error) {
 	var result R
-	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt, ask asking) error {
+	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt) error {
 		run := func(ctx context.Context, tx *sqlx.Tx) error {
 			made, err := fn(ctx, tx)
 			if err != nil {
@@ -29,7 +29,7 @@ func Transact[R any](
 			}
 			return a.Store(ctx, tx, made)
 		}
-		return s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.ResolveBy(ask))...)
+		return s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.Proven())...)
 	})
 	if err != nil {
 		return result, err

@@ -65,7 +65,7 @@ func TestCitusProvesLess(t *testing.T) {
 				}
 			}
 			return nil
-		}, sqldb.ResolveOutcome())
+		})
 	}
 	cut := func(statement string, when faultproxy.When) {
 		for _, w := range workers {

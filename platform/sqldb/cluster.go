@@ -41,9 +41,3 @@ func refusesAlone(state string) bool {
 	}
 	return state == stateLockNotAvailable || state == stateReadOnlyTransaction
 }
-
-// resolves reports whether a lost COMMIT can be looked up by a transaction's id. That of
-// Citus' coordinator says nothing of the workers: a statement that only they execute has none.
-func (db *DB) resolves() bool {
-	return db.engine.resolves() && db.settings.Cluster != ClusterCitus
-}

@@ -111,8 +111,7 @@ type conn struct {
 
 	prepared map[string]driverStmt // by query; nil behind a pooler
 
-	lastSettings string     // the last statement of applySettings
-	run          *serverRun // that of the session; nil until it is known, and behind a pooler
+	lastSettings string // the last statement of applySettings
 	inTx         bool
 	txErr        error // the first failure of the open transaction, with failTx
 }

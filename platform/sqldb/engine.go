@@ -68,11 +68,9 @@ type engine interface {
 	database(rawURL string) string
 	// sessionSettings returns the statement that sets a session's variables before a
 	// transaction begins, or "" where a transaction can have settings of its own.
-	sessionSettings(s Settings, o *txOptions) string
+	sessionSettings(s Settings, o *options) string
 	// localSettings returns the first statement inside a transaction, or "".
-	localSettings(s Settings, o *txOptions) string
-	// resolves reports whether a lost COMMIT can be looked up by a transaction's id.
-	resolves() bool
+	localSettings(s Settings, o *options) string
 	// risks returns what Warn looks for.
 	risks() []risk
 	// capacity returns the query of a capacity.
@@ -88,6 +86,6 @@ func (e Engine) implementation() engine {
 }
 
 // timeouts returns the transaction's own timeouts, or the session's where it has none.
-func (o *txOptions) timeouts(s Settings) (lock, statement time.Duration) {
+func (o *options) timeouts(s Settings) (lock, statement time.Duration) {
 	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout)
 }

@@ -26,7 +26,8 @@ type Error struct {
 	// Constraint is the name of the violated constraint, if any.
 	Constraint string
 
-	err error
+	operation string // that ended with an unknown outcome, for the metric
+	err       error
 }
 
 // Error returns one line for the log.

@@ -26,7 +26,7 @@ func ExampleDB_InTx() {
 	err = db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE accounts SET balance = balance - $1 WHERE id = $2`, 5, "alice")
 		return err
-	}, sqldb.ResolveOutcome())
+	})
 	switch outcome, fromDatabase := sqldb.OutcomeOf(err); {
 	case err == nil:
 		fmt.Println("applied")

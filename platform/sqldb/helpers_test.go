@@ -121,7 +121,7 @@ func increment(ctx context.Context, conn *sqlx.Conn) error {
 }
 
 // incrementTx returns a call that adds 1 to a in a transaction.
-func incrementTx(db *sqldb.DB, opts ...sqldb.TxOption) func(context.Context) error {
+func incrementTx(db *sqldb.DB, opts ...sqldb.Option) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, opts...)
 	}
@@ -132,14 +132,10 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
-// resolvedTx is resolvedOnce for a transaction.
+// resolvedTx returns a call that adds 1 to a in a transaction, and resolves a lost answer as resolvedOnce does.
 func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
-		return incrementTx(db, sqldb.ResolveBy(func(ctx context.Context) (bool, error) {
-			var n int
-			err := errors.Join(err, db.GetContext(ctx, &n, `SELECT n FROM counter WHERE id = 'a'`))
-			return n == 1, err
-		}))
+		return resolved(db, incrementTx(db, sqldb.Proven()), err)
 	}
 }
 
@@ -147,17 +143,25 @@ func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
 // first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
-		asked := 0
-		return func(ctx context.Context) error {
-			return db.OnceResolved(ctx, increment, func(ctx context.Context) (bool, error) {
-				if asked++; asked == 1 {
-					return false, &sqldb.Error{Outcome: sqldb.NotApplied, Reason: sqldb.Connection}
-				}
-				var n int
-				err := errors.Join(err, db.GetContext(ctx, &n, `SELECT n FROM counter WHERE id = 'a'`))
-				return n == 1, err
-			})
+		return resolved(db, func(ctx context.Context) error { return db.Once(ctx, increment, sqldb.Proven()) }, err)
+	}
+}
+
+func resolved(db *sqldb.DB, change func(context.Context) error, err error) func(context.Context) error {
+	asked := 0
+	return func(ctx context.Context) error {
+		lost := change(ctx)
+		if outcome, ours := sqldb.OutcomeOf(lost); !ours || outcome != sqldb.Unknown {
+			return lost
 		}
+		return db.Resolve(ctx, lost, func(ctx context.Context) (bool, error) {
+			if asked++; asked == 1 {
+				return false, &sqldb.Error{Outcome: sqldb.NotApplied, Reason: sqldb.Connection}
+			}
+			var n int
+			err := errors.Join(err, db.GetContext(ctx, &n, `SELECT n FROM counter WHERE id = 'a'`))
+			return n == 1, err
+		})
 	}
 }
 

@@ -33,22 +33,19 @@ type lostCase struct {
 
 func lostCases() map[string]lostCase {
 	plain := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) }
-	resolving := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db, sqldb.ResolveOutcome()) }
 	return map[string]lostCase{
-		"Once, applied":                  {incrementOnce, faultproxy.AfterStatement, true, sqldb.Unknown, 1},
-		"Once, not applied":              {incrementOnce, faultproxy.BeforeStatement, true, sqldb.Unknown, 0},
-		"ResolveBy, applied":             {resolvedTx(nil), faultproxy.AfterCommit, false, 0, 1},
-		"ResolveBy, not applied":         {resolvedTx(nil), faultproxy.BeforeCommit, true, sqldb.NotApplied, 0},
-		"ResolveBy, unanswered":          {resolvedTx(errDomain), faultproxy.AfterCommit, true, sqldb.Unknown, 1},
-		"OnceResolved, applied":          {resolvedOnce(nil), faultproxy.AfterStatement, false, 0, 1},
-		"OnceResolved, not applied":      {resolvedOnce(nil), faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
-		"OnceResolved, unanswered":       {resolvedOnce(errDomain), faultproxy.AfterStatement, true, sqldb.Unknown, 1},
-		"InTx, statement":                {plain, faultproxy.AfterStatement, true, sqldb.NotApplied, 0},
-		"InTx, statement unsent":         {plain, faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
-		"InTx, COMMIT applied":           {plain, faultproxy.AfterCommit, true, sqldb.Unknown, 1},
-		"InTx, COMMIT lost":              {plain, faultproxy.BeforeCommit, true, sqldb.Unknown, 0},
-		"InTx resolving, COMMIT applied": {resolving, faultproxy.AfterCommit, false, 0, 1},
-		"InTx resolving, COMMIT lost":    {resolving, faultproxy.BeforeCommit, true, sqldb.NotApplied, 0},
+		"Once, applied":              {incrementOnce, faultproxy.AfterStatement, true, sqldb.Unknown, 1},
+		"Once, not applied":          {incrementOnce, faultproxy.BeforeStatement, true, sqldb.Unknown, 0},
+		"InTx resolved, applied":     {resolvedTx(nil), faultproxy.AfterCommit, false, 0, 1},
+		"InTx resolved, not applied": {resolvedTx(nil), faultproxy.BeforeCommit, true, sqldb.NotApplied, 0},
+		"InTx resolved, unanswered":  {resolvedTx(errDomain), faultproxy.AfterCommit, true, sqldb.Unknown, 1},
+		"Once resolved, applied":     {resolvedOnce(nil), faultproxy.AfterStatement, false, 0, 1},
+		"Once resolved, not applied": {resolvedOnce(nil), faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
+		"Once resolved, unanswered":  {resolvedOnce(errDomain), faultproxy.AfterStatement, true, sqldb.Unknown, 1},
+		"InTx, statement":            {plain, faultproxy.AfterStatement, true, sqldb.NotApplied, 0},
+		"InTx, statement unsent":     {plain, faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
+		"InTx, COMMIT applied":       {plain, faultproxy.AfterCommit, true, sqldb.Unknown, 1},
+		"InTx, COMMIT lost":          {plain, faultproxy.BeforeCommit, true, sqldb.Unknown, 0},
 	}
 }
 
@@ -311,16 +308,4 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 		release()
 	}
 	wantValue(t, direct, "a", 0)
-}
-
-// TestLookUpComparesHistories: a transaction of another history is unknown, although the server was started when its
-// own was and has the same workers.
-func TestLookUpComparesHistories(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t))
-	for history, want := range map[string]string{"": "committed", "7/00000002": "unknown"} {
-		if got, err := db.LookUpOfHistory(t.Context(), history); err != nil || got != want {
-			t.Errorf("history %q: %q, %v; want %q", history, got, err, want)
-		}
-	}
 }

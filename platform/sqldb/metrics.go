@@ -42,8 +42,8 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 	}
 	m.unknown.WithLabelValues(operationTx)
 	m.unknown.WithLabelValues(operationOnce)
-	for _, result := range []xactStatus{xactCommitted, xactAborted, xactUnknown} {
-		m.resolved.WithLabelValues(string(result))
+	for _, result := range []string{resultCommitted, resultAborted, resultUnknown} {
+		m.resolved.WithLabelValues(result)
 	}
 	if reg == nil {
 		return m, nil

@@ -94,7 +94,7 @@ func (mysqlEngine) connector(s Settings) (*connector, error) {
 		return nil, err
 	}
 	c.maxWait = s.StatementTimeout + Grace
-	c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &txOptions{}))
+	c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &options{}))
 	return c, nil
 }
 
@@ -131,7 +131,7 @@ func mysqlInitStatements() []string {
 // sessionSettings returns one SET for both servers: each reads the other's part as a
 // comment. Only MariaDB ends an idle transaction; MySQL ends the session of a client
 // that is silent for longer than the pool keeps idle connections.
-func (mysqlEngine) sessionSettings(s Settings, o *txOptions) string {
+func (mysqlEngine) sessionSettings(s Settings, o *options) string {
 	lock, statement := o.timeouts(s)
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
@@ -145,7 +145,7 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }
 
-func (mysqlEngine) localSettings(Settings, *txOptions) string { return "" }
+func (mysqlEngine) localSettings(Settings, *options) string { return "" }
 
 func (mysqlEngine) database(rawURL string) string {
 	cfg, _, err := mysqlConfig(rawURL)
@@ -154,5 +154,3 @@ func (mysqlEngine) database(rawURL string) string {
 	}
 	return cfg.DBName
 }
-
-func (mysqlEngine) resolves() bool { return false }

@@ -34,7 +34,7 @@ func TestMySQLCountsFoundRows(t *testing.T) {
 
 func TestMySQLLostReplies(t *testing.T) {
 	t.Parallel()
-	inTx := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db, sqldb.ResolveOutcome()) }
+	inTx := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) }
 	for name, c := range map[string]struct {
 		call    func(*sqldb.DB) func(context.Context) error
 		request bool // is lost, not the reply

@@ -29,50 +29,24 @@ import (
 // sent a second statement. Other errors of fn, sql.ErrNoRows among them, are
 // returned unchanged, and the statement is applied. fn must close the rows it
 // opens.
-func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
-	err := db.onceUncounted(ctx, fn)
-	if outcomeIs(err, Unknown) {
-		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
-	}
-	return err
-}
-
-// OnceResolved is Once for a statement that stores its outcome with its data. When the
-// answer was lost, ask reads on another connection whether the statement was applied, and
-// makes sure that it will not be when it was not yet. OnceResolved then returns nil, or an
-// [*Error] with the outcome NotApplied. ask is called again, until ctx ends, after an error
-// that may pass: of the connection, a timeout, a lock. After any other the outcome stays Unknown.
-func (db *DB) OnceResolved(
-	ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error,
-	ask func(ctx context.Context) (applied bool, err error),
-) error {
-	err := db.onceUncounted(ctx, fn)
-	if outcomeIs(err, Unknown) {
-		err = db.resolveOnce(ctx, err, ask)
-	}
-	if outcomeIs(err, Unknown) {
-		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
-	}
-	return err
-}
-
-// onceUncounted is Once without the metric.
-func (db *DB) onceUncounted(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
-	return db.repeat(ctx, func() (bool, error) {
-		err := db.once(ctx, fn)
+func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error, opts ...Option) error {
+	o := optionsOf(opts)
+	err := db.repeat(ctx, func() (bool, error) {
+		err := db.once(ctx, fn, o)
 		return outcomeIs(err, NotApplied), err
 	})
+	return db.unproven(err, operationOnce, o)
 }
 
 // once runs Once's fn once.
-func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
+func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error, o *options) error {
 	pinned, guarded, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.release(pinned)
 	// A transaction may have left other settings in the session.
-	if err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, &txOptions{})); err != nil {
+	if err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o)); err != nil {
 		return db.acquireError(err)
 	}
 	guarded.statements = 0

@@ -44,8 +44,12 @@ func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 	defer cancel()
 	var n int
 	for what, call := range map[string]func() error{
-		"a statement":        func() error { return incrementOnce(db)(within) },
-		"a transaction":      func() error { return incrementTx(db, sqldb.ResolveOutcome())(within) },
+		"a statement": func() error { return incrementOnce(db)(within) },
+		"a transaction": func() error {
+			return db.Resolve(within, incrementTx(db, sqldb.Proven())(within), func(ctx context.Context) (bool, error) {
+				return true, db.GetUnqueued(ctx, &n, `SELECT 1`)
+			})
+		},
 		"a read of a change": func() error { return db.GetUnqueued(within, &n, `SELECT 1`) },
 		"a ping":             func() error { return db.Ping(within) },
 	} {

@@ -58,7 +58,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 			err := errors.Join(
 				db.GetContext(t.Context(), &text, `SELECT $1::text`, want), incrementOnce(db)(t.Context()),
 				db.GetContext(t.Context(), &pair, `SELECT concat_ws('-', $1::int, $2::int)`, i, j),
-				incrementTx(db, sqldb.ResolveOutcome())(t.Context()))
+				incrementTx(db)(t.Context()))
 			if err != nil || text != want || pair != want {
 				return fmt.Errorf("got %q and %q, want %q: %w", text, pair, want, err)
 			}

@@ -169,12 +169,12 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 	return params, nil
 }
 
-func (postgresEngine) sessionSettings(Settings, *txOptions) string { return "" }
+func (postgresEngine) sessionSettings(Settings, *options) string { return "" }
 
 // localSettings returns the SET LOCAL of a transaction: what its options ask for and,
 // behind a pooler, what would be settings of the session. Citus passes on to its workers
 // what is set after that was asked for.
-func (postgresEngine) localSettings(s Settings, o *txOptions) string {
+func (postgresEngine) localSettings(s Settings, o *options) string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
 		lock, statement = o.timeouts(s)
@@ -203,5 +203,3 @@ func (postgresEngine) database(rawURL string) string {
 	}
 	return cfg.Database
 }
-
-func (postgresEngine) resolves() bool { return true }

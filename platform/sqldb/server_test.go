@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -66,7 +63,7 @@ func TestServerRestarts(t *testing.T) {
 	for i := range 8 {
 		call := incrementOnce(db)
 		if i%2 == 1 {
-			call = incrementTx(db, sqldb.ResolveOutcome())
+			call = incrementTx(db)
 		}
 		wg.Go(func() {
 			for !stopped.Load() {
@@ -109,56 +106,6 @@ func TestServerRestarts(t *testing.T) {
 	if n < low || n > low+counts.unknown.Load() {
 		t.Errorf("n = %d, want %d..%d", n, low, low+counts.unknown.Load())
 	}
-}
-
-// TestResolveAfterCrash: a lost COMMIT is looked up once the server can be reached again, though
-// the caller does not wait any more. When the server has crashed in between, its postmaster and
-// start time are the same, but the answer "committed" might be another transaction's. Later
-// transactions belong to the new run.
-func TestResolveAfterCrash(t *testing.T) {
-	t.Parallel()
-	_, url := counterServer(t)
-	direct := open(t, url)
-	proxy := faultproxy.New(t, url)
-	db := open(t, proxy.DSN(url))
-	for i, crash := range []bool{false, true, false} {
-		var pid int
-		if err := direct.GetContext(t.Context(), &pid, `SELECT pg_backend_pid()`); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-		go func() {
-			done <- db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-				proxy.Cut(faultproxy.AfterCommit, faultproxy.FIN)
-				proxy.Refuse() // the look-up has to wait
-				return add(ctx, tx, "a", 1)
-			}, sqldb.ResolveOutcome())
-		}()
-		waittest.Eventually(t, "the change is committed and the answer lost", func() bool {
-			return proxy.Cuts() == i+1 && value(t, direct, "a") == int64(i+1)
-		})
-		cancel()
-		if crash {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			waittest.Eventually(t, "the server is back", func() bool {
-				var now int
-				return direct.GetContext(t.Context(), &now, `SELECT pg_backend_pid()`) == nil && now != pid
-			})
-		}
-		if err := proxy.Accept(); err != nil {
-			t.Fatal(err)
-		}
-		err := <-done
-		if crash {
-			wantError(t, err, sqldb.Unknown, sqldb.Connection)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantValue(t, direct, "a", 3)
 }
 
 // TestSilentServer: a server that takes connections and says nothing is unavailable, to a caller

@@ -57,7 +57,7 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t, c.url(t), func(s *sqldb.Settings) { s.Pooler, s.MaxOpenConns = c.pooler, 1 })
-			inTx := func(want string, opts ...sqldb.TxOption) {
+			inTx := func(want string, opts ...sqldb.Option) {
 				t.Helper()
 				var got string
 				err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
@@ -67,7 +67,7 @@ func TestSettings(t *testing.T) {
 					t.Errorf("a transaction has %q, want %q: %v", got, want, err)
 				}
 			}
-			own := []sqldb.TxOption{
+			own := []sqldb.Option{
 				sqldb.WithLockTimeout(1500 * time.Millisecond), sqldb.WithStatementTimeout(2 * time.Minute),
 			}
 			inTx(c.pools)

@@ -43,7 +43,7 @@ type Settings struct {
 	// Pooler is PoolerNone when empty.
 	Pooler Pooler
 	// Cluster is ClusterNone when empty. With ClusterCitus an error proves less: the outcome
-	// of a call is Unknown more often, and ResolveOutcome has no effect.
+	// of a call is Unknown more often.
 	Cluster Cluster
 	// Name identifies the pool in metrics: "main" when empty.
 	Name string

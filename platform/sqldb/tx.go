@@ -12,27 +12,26 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// TxOption configures one transaction.
-type TxOption func(*txOptions)
+// Option configures one call of InTx or Once.
+type Option func(*options)
 
-type txOptions struct {
-	resolve          bool
-	ask              func(context.Context) (applied bool, err error)
+type options struct {
+	proven           bool
 	lockTimeout      time.Duration
 	statementTimeout time.Duration
 }
 
-// ResolveOutcome makes InTx look up the outcome of a COMMIT whose answer was lost,
-// by the transaction's id, which it reads first, in one round trip with WithLockTimeout
-// and WithStatementTimeout. An outcome that cannot be proven stays Unknown; on MySQL
-// none can.
-func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
-
-// ResolveBy makes InTx ask about a COMMIT whose answer was lost, as OnceResolved does, until ctx's deadline: the
-// transaction stores its outcome with its data.
-func ResolveBy(ask func(ctx context.Context) (applied bool, err error)) TxOption {
-	return func(o *txOptions) { o.ask = ask }
+func optionsOf(all []Option) *options {
+	var o options
+	for _, set := range all {
+		set(&o)
+	}
+	return &o
 }
+
+// Proven says that the caller passes an error with the outcome Unknown to [DB.Resolve], which then counts it if it stays
+// so.
+func Proven() Option { return func(o *options) { o.proven = true } }
 
 // Age returns the time since a statement was sent, for a look-up that asks whether what proves its outcome may have
 // been deleted. The clock of time.Since stands still while a machine is suspended; the other may be set back.
@@ -42,12 +41,12 @@ func Age(sent time.Time) time.Duration {
 
 // WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
 // seconds, rounded up. On ClusterCitus it reaches the workers.
-func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }
+func WithLockTimeout(d time.Duration) Option { return func(o *options) { o.lockTimeout = d } }
 
 // WithStatementTimeout sets statement_timeout for this transaction, and the bound of
 // its COMMIT.
-func WithStatementTimeout(d time.Duration) TxOption {
-	return func(o *txOptions) { o.statementTimeout = d }
+func WithStatementTimeout(d time.Duration) Option {
+	return func(o *options) { o.statementTimeout = d }
 }
 
 const (
@@ -68,36 +67,13 @@ const (
 // synchronous standby did not confirm. On [ClusterCitus] fewer answers prove NotApplied.
 // A context that ends before COMMIT rolls back; afterwards it is ignored, so that it
 // cannot make an outcome unknown.
-func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...TxOption) error {
-	var o txOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return db.repeat(ctx, func() (bool, error) {
-		committing, lost, err := db.attempt(ctx, fn, &o)
-		if lost != nil {
-			err = db.resolveCommit(ctx, lost, err)
-		}
-		if committing && o.ask != nil && outcomeIs(err, Unknown) {
-			bounded, cancel := untilDeadline(ctx)
-			defer cancel()
-			err = db.resolveOnce(bounded, err, o.ask)
-		}
-		if committing && outcomeIs(err, Unknown) {
-			db.metrics.unknown.WithLabelValues(operationTx).Inc()
-		}
+func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...Option) error {
+	o := optionsOf(opts)
+	err := db.repeat(ctx, func() (bool, error) {
+		committing, err := db.attempt(ctx, fn, o)
 		return !committing, err
 	})
-}
-
-// untilDeadline returns a context that ends at ctx's deadline, or after resolveWithin where it has none, and not when
-// ctx is canceled: a caller that goes away does not make an outcome unknown.
-func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, bounded := ctx.Deadline()
-	if !bounded {
-		deadline = time.Now().Add(resolveWithin)
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	return db.unproven(err, operationTx, o)
 }
 
 // repeat calls run until it succeeds, fails with an error that is not transient, or
@@ -131,14 +107,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// attempt runs the transaction once. committing says that COMMIT was reached; lost is
-// the transaction whose COMMIT got no answer, if it can be looked up.
+// attempt runs the transaction once. committing says that COMMIT was reached.
 func (db *DB) attempt(
-	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions,
-) (committing bool, lost *xact, err error) {
+	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *options,
+) (committing bool, err error) {
 	pinned, guarded, tx, err := db.begin(ctx, o)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	defer db.release(pinned)
 	defer func() {
@@ -147,35 +122,30 @@ func (db *DB) attempt(
 			db.log.WarnContext(ctx, "rollback failed", slog.Any("error", rbErr))
 		}
 	}()
+
 	if o.statementTimeout > 0 {
 		guarded.maxWait = o.statementTimeout + Grace
 	}
-	var id *xact
-	switch local := db.engine.localSettings(db.settings, o); {
-	case o.resolve && db.resolves():
-		id, err = db.beginXact(ctx, tx, guarded, local)
-	case local != "":
+	if local := db.engine.localSettings(db.settings, o); local != "" {
 		_, err = tx.ExecContext(ctx, local)
 	}
 	if err == nil {
 		err = fn(ctx, tx)
 	}
 	if err != nil {
-		return false, nil, txError(ctx, err, guarded)
+		return false, txError(ctx, err, guarded)
 	}
-	if err = ctx.Err(); err != nil {
-		return false, nil, Classify(err, false)
+
+	if err := ctx.Err(); err != nil {
+		return false, Classify(err, false)
 	}
-	if err = db.commit(tx); err != nil && outcomeIs(err, Unknown) {
-		return true, id, err
-	}
-	return true, nil, err
+	return true, db.commit(tx)
 }
 
 // begin opens a transaction on a connection of its own. The end of ctx does not end
 // the transaction, because database/sql would roll back concurrently with fn and with
 // COMMIT; it ends the statements of fn, which get ctx themselves.
-func (db *DB) begin(ctx context.Context, o *txOptions) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
+func (db *DB) begin(ctx context.Context, o *options) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
 	for attempt := 1; ; attempt++ {
 		pinned, guarded, err := db.acquire(ctx)
 		if err != nil {
@@ -221,19 +191,4 @@ func (db *DB) commit(tx *sqlx.Tx) error {
 		e = &Error{Outcome: Unknown, Reason: Other, err: err}
 	}
 	return e
-}
-
-// resolveCommit looks up a COMMIT that got no answer and returns nil when it was
-// applied, an error with the outcome NotApplied when it was not, and err when that
-// cannot be known. It needs a connection, and so runs after the transaction's own was
-// released: the pool may have no other.
-func (db *DB) resolveCommit(ctx context.Context, lost *xact, err error) error {
-	switch db.lookUp(ctx, lost) {
-	case xactCommitted:
-		return nil
-	case xactAborted:
-		return notApplied(err)
-	case xactUnknown:
-	}
-	return err
 }

@@ -64,9 +64,10 @@ func unreplicatedCalls() map[string]unreplicated {
 		return db.SelectUnqueued(ctx, new([]bool), upsert, id)
 	}
 	resolved := func(ctx context.Context, db *sqldb.DB, id string) error {
-		return db.OnceResolved(ctx, exec(id), func(ctx context.Context) (bool, error) { return true, lookUp(ctx, db, id) })
+		lost := db.Once(ctx, exec(id), sqldb.Proven())
+		return db.Resolve(ctx, lost, func(ctx context.Context) (bool, error) { return true, lookUp(ctx, db, id) })
 	}
-	inTx := func(opts ...sqldb.TxOption) func(context.Context, *sqldb.DB, string) error {
+	inTx := func(opts ...sqldb.Option) func(context.Context, *sqldb.DB, string) error {
 		return func(ctx context.Context, db *sqldb.DB, id string) error {
 			return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 				_, err := tx.ExecContext(ctx, add, id)
@@ -83,10 +84,9 @@ func unreplicatedCalls() map[string]unreplicated {
 		},
 		"a look-up":              {lookUp, cancel, sqldb.Timeout},
 		"a look-up of many":      {selected, cancel, sqldb.Timeout},
-		"OnceResolved":           {resolved, cancel, sqldb.Timeout},
+		"Once, resolved":         {resolved, cancel, sqldb.Timeout},
 		"InTx":                   {inTx(), cancel, sqldb.Timeout},
-		"InTx, looked up":        {inTx(sqldb.ResolveOutcome()), cancel, sqldb.Timeout},
-		"InTx, lost, looked up":  {inTx(sqldb.ResolveOutcome()), "pg_terminate_backend", sqldb.Connection},
+		"InTx, lost":             {inTx(), "pg_terminate_backend", sqldb.Connection},
 		"InTx, no wait is ended": {inTx(), "", sqldb.Connection},
 	}
 }

@@ -20,16 +20,16 @@ import (
 // the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
 // those of [sqldb.DB.InTx] and ErrNoSlot.
 func Transact[R any](
-	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.TxOption,
+	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.Option,
 ) (R, error) {
 	var result R
-	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt, ask asking) error {
+	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt) error {
 		var made R
 		run := func(ctx context.Context, tx *sqlx.Tx) (err error) {
 			made, err = fn(ctx, tx)
 			return err
 		}
-		if err := s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.ResolveBy(ask))...); err != nil {
+		if err := s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.Proven())...); err != nil {
 			return err
 		}
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return a.Store(ctx, tx, made) })

@@ -11,15 +11,12 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// asking asks a slot what became of an attempt whose answer was lost.
-type asking = func(context.Context) (applied bool, err error)
+// sender sends a change with the slot of an attempt, by a call of the pool that is [sqldb.Proven].
+type sender = func(ctx context.Context, a *Attempt) error
 
-// prove calls send, which sends a change with the slot of an attempt, until it is certain what has become of it, and
-// returns the answers that the slot has stored. A sending that changed nothing and never will is repeated in another
-// slot.
-func (s *Slots) prove(
-	ctx context.Context, pass Attempt, send func(ctx context.Context, a *Attempt, ask asking) error,
-) ([]byte, error) {
+// prove calls send until it is certain what has become of the change, and returns the answers that the slot has stored.
+// A sending that changed nothing and never will is repeated in another slot.
+func (s *Slots) prove(ctx context.Context, pass Attempt, send sender) ([]byte, error) {
 	for sends := 1; ; sends++ {
 		used, err := s.take(ctx)
 		if err != nil {
@@ -28,13 +25,11 @@ func (s *Slots) prove(
 
 		a := s.attempt(used, pass)
 		lost, err := s.proveOnce(ctx, used, &a, send)
+		again := lost && !isUnknown(err) || errors.Is(err, ErrNoSlot)
 		switch {
 		case err == nil:
 			return a.Answers, nil
-		case !lost && !errors.Is(err, ErrNoSlot), sends == maxSends:
-			return nil, err
-		}
-		if outcome, _ := sqldb.OutcomeOf(err); lost && outcome == sqldb.Unknown {
+		case !again, sends == maxSends:
 			return nil, err
 		}
 	}
@@ -42,14 +37,14 @@ func (s *Slots) prove(
 
 // proveOnce calls send once. When the answer is lost, the slot is asked until it tells: then lost is true, and either
 // the change is applied, with the stored answers in a, or it never will be, or err says that this is not known.
-func (s *Slots) proveOnce(
-	ctx context.Context, used *slot, a *Attempt, send func(ctx context.Context, a *Attempt, ask asking) error,
-) (lost bool, err error) {
-	err = send(ctx, a, func(ctx context.Context) (applied bool, err error) {
-		lost = true
-		a.Answers, err = s.ask(ctx, used, a.Number)
-		return a.Answers != nil, err
-	})
+func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send sender) (lost bool, err error) {
+	err = send(ctx, a)
+	if lost = s != nil && isUnknown(err); lost {
+		err = s.db.Resolve(ctx, err, func(ctx context.Context) (applied bool, err error) {
+			a.Answers, err = s.ask(ctx, used, a.Number)
+			return a.Answers != nil, err
+		})
+	}
 	if err == nil {
 		used.attempt = a.Number
 	}
@@ -60,6 +55,12 @@ func (s *Slots) proveOnce(
 	}
 	s.noteShards(err)
 	return lost, err
+}
+
+// isUnknown reports whether err is the database's and says that the change may have been made.
+func isUnknown(err error) bool {
+	outcome, ours := sqldb.OutcomeOf(err)
+	return ours && outcome == sqldb.Unknown
 }
 
 // refused reports whether err is the server's own answer that it applied nothing.
