@@ -68,7 +68,7 @@ func TestManyLockedRowsLeaveThePool(t *testing.T) {
 			sets <- err
 		}()
 	}
-	apptest.WaitForBlocked(t, db, 2)
+	apptest.WaitForBlocked(t, db, 1)
 	for i := range 20 {
 		if v, err := s.setTo(t.Context(), "free", int64(i)); err != nil || v.Current != int64(i) {
 			t.Errorf("free: %d, %v", v.Current, err)

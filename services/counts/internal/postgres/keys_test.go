@@ -176,7 +176,7 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 func TestLostGroupsOfUpdates(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]faultproxy.When{
-		"answer": faultproxy.AfterStatement, "statement": faultproxy.BeforeStatement,
+		"answer": faultproxy.AfterCommit, "commit": faultproxy.BeforeCommit, "statement": faultproxy.AfterStatement,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +185,7 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 			if _, err := direct.Create(t.Context(), "full", math.MaxInt64); err != nil {
 				t.Fatal(err)
 			}
-			proxy.CutEvery(29, when, faultproxy.RST)
+			proxy.CutEvery(map[bool]int{true: 29, false: 3}[name == "statement"], when, faultproxy.RST)
 			const callers, rounds = 16, 20
 			waittest.Together(t, callers, func(c int) error {
 				for round := range rounds {
@@ -194,7 +194,7 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 					case 0, 1:
 						key = ""
 					case 2:
-						if _, err := countingtest.Add(t.Context(), s, "a", 1); err != nil {
+						if _, err := untilApplied(func() (int64, error) { return countingtest.Add(t.Context(), s, "a", 1) }); err != nil {
 							return err
 						}
 						continue
@@ -206,7 +206,7 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 					case 7:
 						u, want = update(key, "b", "full"), counting.ErrOverflow
 					}
-					first, err := s.Apply(t.Context(), u)
+					first, err := untilApplied(func() (counting.Result, error) { return s.Apply(t.Context(), u) })
 					if !errors.Is(err, want) || first.Replayed {
 						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
 					}
@@ -233,14 +233,14 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 func TestLostSetWithAKey(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]faultproxy.When{
-		"answer": faultproxy.AfterStatement, "statement": faultproxy.BeforeStatement,
+		"answer": faultproxy.AfterCommit, "commit": faultproxy.BeforeCommit,
 	} {
 		for id, want := range map[counting.ItemID]error{"a": nil, "missing": counting.ErrNotFound} {
 			t.Run(name+" "+string(id), func(t *testing.T) {
 				t.Parallel()
 				s, direct, proxy := openLossy(t)
 				mustCreate(t, direct, "a")
-				proxy.Cut(when, faultproxy.RST, faultproxy.Matching("UPDATE counts.slots"))
+				proxy.Cut(when, faultproxy.RST)
 				set := func(ctx context.Context, s *replica) (counting.CountValue, bool, error) {
 					return s.Set(ctx, counting.Key{Value: "k"}, id, 7)
 				}
