@@ -65,6 +65,11 @@ func (r Refusal) err() error {
 	return fmt.Errorf("counting: %q is no refusal", string(r))
 }
 
+// Refused reports whether err is a refusal that a key keeps for its repeats.
+func Refused(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOverflow)
+}
+
 // Answer is what a Request is told. It is stored as JSON, for the repeats of the request's key.
 type Answer struct {
 	// Values are the counts after each change, in the order of the changes; none after a Delete or a refusal.
