@@ -207,8 +207,10 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 
 // GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
 // slots are in the schema; where it is empty there are none. longest is the longest time for which a change may be under
-// way.
-func (c *Chassis) GroupCommit(schema string, inFlight int, longest time.Duration) groupcommit.Limits {
+// way. The options are those of groupcommit.NewSlots.
+func (c *Chassis) GroupCommit(
+	schema string, inFlight int, longest time.Duration, options ...groupcommit.SlotOption,
+) groupcommit.Limits {
 	limits := groupcommit.Limits{
 		DB: c.DB(), Queue: c.common.MaxInFlight, InFlight: inFlight,
 		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
@@ -217,7 +219,7 @@ func (c *Chassis) GroupCommit(schema string, inFlight int, longest time.Duration
 		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
 	if schema != "" {
-		limits.Slots = groupcommit.NewSlots(limits.DB, schema, longest)
+		limits.Slots = groupcommit.NewSlots(limits.DB, schema, longest, options...)
 		c.Add(lifecycle.Part{Name: "slots", Run: func(ctx context.Context) error { return limits.Slots.Run(ctx, c.log) }})
 	}
 	return limits

@@ -147,6 +147,10 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	for i, w := range group {
 		requests[i] = w.request
 	}
+	if c.cfg.Read != nil {
+		return c.read(ctx, requests)
+	}
+
 	stored, err := c.prove(ctx, pass, requests)
 	if err != nil {
 		return nil, err
@@ -161,9 +165,26 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	return answers, nil
 }
 
+// read reads for a group.
+func (c *Committer[K, Q, R]) read(ctx context.Context, requests []Q) ([]*R, error) {
+	values, err := c.cfg.Read(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != len(requests) {
+		return nil, fmt.Errorf("groupcommit: %s read %d values for %d requests", c.cfg.Name, len(values), len(requests))
+	}
+
+	answers := make([]*R, len(values))
+	for i := range values {
+		answers[i] = &values[i]
+	}
+	return answers, nil
+}
+
 // prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored.
 func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
-	return c.cfg.Slots.prove(ctx, pass, func(ctx context.Context, a *Attempt, ask asking) error {
+	return c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt, ask asking) error {
 		err := c.sendOnce(ctx, a, ask, requests)
 		switch {
 		case err == nil:

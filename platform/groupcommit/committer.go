@@ -3,8 +3,6 @@ package groupcommit
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,8 +25,14 @@ type Config[K comparable, Q, R any] struct {
 	Key func(Q) K
 	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
 	Size func(Q) int
+	// Place returns the value that a request's rows have in the distribution column. Groups are for one shard each.
+	// Required where the slots are [Beside] a table.
+	Place func(Q) string
 	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
 	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error
+	// Read reads for a group, in place of Send, and returns a value for each request. It changes nothing, so it needs no
+	// slot, and a caller that leaves is never told ErrUnknown.
+	Read func(ctx context.Context, group []Q) ([]R, error)
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
@@ -45,7 +49,8 @@ type Limits struct {
 	Slots *Slots
 
 	Queue            int           // requests that wait, at most; default 1024
-	InFlight         int           // groups under way beside those of locked keys; default 1
+	InFlight         int           // groups under way beside those of locked keys, of each shard; default 1
+	Permits          int           // groups under way on each server of a cluster, half as many of locked keys; default 2
 	LockTimeout      time.Duration // how long a request may wait for a locked row; required
 	StatementTimeout time.Duration // the server's statement_timeout; required
 	// Timeout bounds the time for which a caller waits, and a lost answer is asked for.
@@ -59,66 +64,6 @@ type Limits struct {
 	Registry prometheus.Registerer
 	// TracerProvider makes a span of each sending; nil makes none, and costs nothing.
 	TracerProvider trace.TracerProvider
-}
-
-// Session is what Send sends statements on: a connection, or the transaction on one.
-type Session interface {
-	// ExecContext sends a statement that returns no rows.
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	// GetContext scans the first row into dest, as sqlx does. No row is sql.ErrNoRows.
-	GetContext(ctx context.Context, dest any, query string, args ...any) error
-	// SelectContext scans all rows into the slice at dest, as sqlx does.
-	SelectContext(ctx context.Context, dest any, query string, args ...any) error
-}
-
-// Attempt is one sending of a group.
-type Attempt struct {
-	// LockWait is the lock_timeout of the statements.
-	LockWait time.Duration
-	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
-	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
-	SkipLocked bool
-	// Slot names the slot, and Number the attempt that this sending takes. A transaction calls Store. A single statement
-	// locks the slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the
-	// clock's time. Where there is no such row, it changes nothing, and Send returns ErrNoSlot.
-	Slot   string
-	Number int64
-
-	// Answers is set by Send to what the slot has stored: a JSON array with one element for each request of the group, in
-	// the group's order, that an R is decoded from. An element null says that the request's row is locked.
-	Answers []byte
-	// Waited is set by Send to the time for which the statements waited for locked rows.
-	Waited time.Duration
-
-	storeSQL string
-}
-
-const storeSQL = `
-UPDATE %s
-   SET attempt = $2, answers = $3, used_at = clock_timestamp()
- WHERE id = $1 AND attempt = $2 - 1`
-
-// Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
-// transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
-// hold the attempt before.
-func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
-	encoded, err := json.Marshal(answers)
-	if err != nil {
-		return fmt.Errorf("groupcommit: encode the answers: %w", err)
-	}
-	a.Answers = encoded
-	if a.storeSQL == "" { // MySQL
-		return nil
-	}
-
-	result, err := s.ExecContext(ctx, a.storeSQL, a.Slot, a.Number, encoded)
-	if err != nil {
-		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(ErrNoSlot, err)
-	}
-	return nil
 }
 
 const (
@@ -140,17 +85,23 @@ const (
 	statementGrace = 2 * sqldb.Grace
 )
 
-// Committer sends groups of requests. New returns one. It runs no goroutine while no request waits.
+// Committer sends groups of requests. New returns one. It runs no goroutine while no request waits. Where the slots are
+// distributed, it has one committer of its own kind for each shard.
 type Committer[K comparable, Q, R any] struct {
+	*shared
+
 	cfg     Config[K, Q, R]
-	metrics *metrics
-	tracer  trace.Tracer // nil where tracing is off
+	permits *permits
+
+	// Guarded by mu; nil on one server, and in the committer of a shard.
+	shards  map[sqldb.Shard]*Committer[K, Q, R]
+	servers map[int64]*permits
 
 	mu         sync.Mutex
 	queue      fifo[*call[K, Q, R]] // in order of arrival
 	lanes      map[K]*lane[K, Q, R] // of the keys that are known to be locked
 	turns      []K                  // the lanes with callers; the first one is waited for next
-	waiting    int                  // calls that were not sent, in queue and lanes
+	counted    int                  // of the lanes with callers, those that the metric counts
 	running    int                  // groups of the queue under way
 	lanesServe bool                 // a goroutine serves the lanes
 	crowd      crowd
@@ -160,10 +111,13 @@ type Committer[K comparable, Q, R any] struct {
 
 // New checks cfg and returns a committer.
 func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], error) {
-	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || cfg.Send == nil {
-		return nil, errors.New("groupcommit: Name, DB, Key and Send are required")
+	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || (cfg.Send == nil) == (cfg.Read == nil) {
+		return nil, errors.New("groupcommit: Name, DB, Key and one of Send and Read are required")
 	}
-	if cfg.Slots == nil && !cfg.Transaction {
+	if cfg.distributed() && cfg.Place == nil {
+		return nil, errors.New("groupcommit: distributed slots need Place")
+	}
+	if cfg.Slots == nil && !cfg.Transaction && cfg.Read == nil {
 		return nil, errors.New("groupcommit: a single statement needs Slots")
 	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
@@ -174,6 +128,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
 	cfg.Queue = cmp.Or(max(cfg.Queue, 0), defaultQueue)
 	cfg.InFlight = max(cfg.InFlight, 1)
+	cfg.Permits = cmp.Or(max(cfg.Permits, 0), defaultPermits)
 	cfg.Timeout = max(cfg.Timeout, cfg.StatementTimeout+statementGrace)
 	if cfg.Size == nil {
 		cfg.Size = func(Q) int { return 0 }
@@ -184,12 +139,22 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 		return nil, fmt.Errorf("groupcommit: register the metrics of %s: %w", cfg.Name, err)
 	}
 
-	c := &Committer[K, Q, R]{cfg: cfg, metrics: m, lanes: make(map[K]*lane[K, Q, R])}
+	s := &shared{metrics: m}
 	if cfg.TracerProvider != nil {
-		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/groupcommit")
+		s.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/groupcommit")
 	}
-	c.idle.L = &c.mu
+	c := start(cfg, s, nil)
+	if cfg.distributed() {
+		c.shards, c.servers = make(map[sqldb.Shard]*Committer[K, Q, R]), make(map[int64]*permits)
+	}
 	return c, nil
+}
+
+// start returns the committer of one server or one shard.
+func start[K comparable, Q, R any](cfg Config[K, Q, R], s *shared, p *permits) *Committer[K, Q, R] {
+	c := &Committer[K, Q, R]{shared: s, cfg: cfg, permits: p, lanes: make(map[K]*lane[K, Q, R])}
+	c.idle.L = &c.mu
+	return c
 }
 
 // Do puts a request into the next group and returns its answer once the group has committed. Its errors are the
@@ -199,8 +164,12 @@ func (c *Committer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return none, errors.Join(ErrLeft, err)
 	}
-	w := newCall[K, Q, R](ctx, q, c.cfg.Key(q), c.tracer != nil)
+	c, err := c.committerOf(ctx, q)
+	if err != nil {
+		return none, err
+	}
 
+	w := newCall[K, Q, R](ctx, q, c.cfg.Key(q), c.tracer != nil)
 	if err := c.enter(w); err != nil {
 		return none, err
 	}
@@ -221,7 +190,7 @@ func (c *Committer[K, Q, R]) enter(w *call[K, Q, R]) error {
 	if c.closed {
 		return ErrClosed
 	}
-	if c.waiting >= c.cfg.Queue {
+	if c.waiting.Load() >= int64(c.cfg.Queue) {
 		c.metrics.refused.Inc()
 		return ErrQueueFull
 	}
@@ -250,6 +219,9 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 	c.givePlace(w)
 	if w.state == sent {
 		w.abandoned = true // what was sent stands, but it will not be sent again
+		if c.cfg.Read != nil {
+			return none, errors.Join(ErrLeft, cause)
+		}
 		return none, errors.Join(ErrUnknown, cause)
 	}
 	w.state = finished // the queue and the lanes pass over it
@@ -269,21 +241,29 @@ func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
 
 // serve sends groups until the queue is empty.
 func (c *Committer[K, Q, R]) serve() {
-	for {
+	for more := true; more; {
 		c.gather()
-
-		c.mu.Lock()
-		group := c.take()
-		if len(group) == 0 {
-			c.running--
-			c.signalIdle()
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-
-		c.commit(group)
+		more = c.serveNext()
 	}
+}
+
+// serveNext sends the next group. It returns false when the queue is empty.
+func (c *Committer[K, Q, R]) serveNext() bool {
+	release := c.permits.group()
+	defer release()
+
+	c.mu.Lock()
+	group := c.take()
+	if len(group) == 0 {
+		c.running--
+		c.signalIdle()
+		c.mu.Unlock()
+		return false
+	}
+	c.mu.Unlock()
+
+	c.commit(group)
+	return true
 }
 
 // take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. The
@@ -332,8 +312,8 @@ func (c *Committer[K, Q, R]) finish(w *call[K, Q, R], a answer[R]) {
 
 // addWaiting adds to the number of calls that were not sent. The caller holds c.mu.
 func (c *Committer[K, Q, R]) addWaiting(n int) {
-	c.waiting += n
-	c.metrics.queue.Set(float64(c.waiting))
+	c.waiting.Add(int64(n))
+	c.metrics.queue.Add(float64(n))
 }
 
 // signalIdle wakes Close when nothing is under way. The caller holds c.mu.
@@ -346,6 +326,10 @@ func (c *Committer[K, Q, R]) signalIdle() {
 // Close refuses new requests and waits until all others are answered. It returns ctx's error when ctx ends first; they
 // are answered all the same.
 func (c *Committer[K, Q, R]) Close(ctx context.Context) error {
+	if c.shards != nil {
+		return c.closeShards(ctx)
+	}
+
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -358,7 +342,7 @@ func (c *Committer[K, Q, R]) Close(ctx context.Context) error {
 	c.closed = true
 	for c.running > 0 || c.lanesServe {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("groupcommit: %d requests were still waiting: %w", c.waiting, err)
+			return fmt.Errorf("groupcommit: %d requests were still waiting: %w", c.waiting.Load(), err)
 		}
 		c.idle.Wait()
 	}

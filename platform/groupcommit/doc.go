@@ -42,4 +42,11 @@
 //
 // The callers in lanes hold places of [Limits.Share], so that one locked row cannot take all requests that a replica
 // may have in flight.
+//
+// # Shards
+//
+// On a Citus cluster a group is for one shard, so that it goes to one server and commits there in one phase. Where
+// [Beside] is given, a committer has one of its own kind for each shard, made for the first request: they share the
+// metrics, the bound of the queue, and the permits of each server ([Limits.Permits]), so that one which does not answer
+// leaves connections to the others. A slot is on the shard of its group: [Attempt.Place] is its distribution column.
 package groupcommit

@@ -90,12 +90,18 @@ func (c *Committer[K, Q, R]) startLane(key K, l *lane[K, Q, R]) {
 	if !l.inTurn {
 		l.inTurn = true
 		c.turns = append(c.turns, key)
-		c.metrics.slow.Set(float64(len(c.turns)))
+		c.countTurns()
 	}
 	if !c.lanesServe {
 		c.lanesServe = true
 		go c.serveLanes()
 	}
+}
+
+// countTurns sets the metric of the lanes with callers. The caller holds c.mu.
+func (c *Committer[K, Q, R]) countTurns() {
+	c.metrics.slow.Add(float64(len(c.turns) - c.counted))
+	c.counted = len(c.turns)
 }
 
 // endLane lets the callers of a key, whose row was found free, go to the queue. The caller holds c.mu.
@@ -107,7 +113,7 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 
 	delete(c.lanes, key)
 	c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
-	c.metrics.slow.Set(float64(len(c.turns)))
+	c.countTurns()
 	for _, w := range l.calls {
 		c.givePlace(w)
 		c.push(w)
@@ -131,22 +137,30 @@ func (c *Committer[K, Q, R]) forgetIdle() {
 // comes free. So the lanes use one connection however many rows are locked, a row that has come free is found within
 // one wait, and for one that other replicas keep busy the replica stands in line at the server.
 func (c *Committer[K, Q, R]) serveLanes() {
-	wait := briefWait
-	for {
-		if group := c.takeLanes(); len(group) > 0 {
-			glances := maxGlances
-			c.commitFree(group, &glances)
-		}
+	for wait := briefWait; wait > 0; {
+		wait = c.serveLane(wait)
+	}
+}
 
-		group, lockWait := c.takeLane(wait)
-		if lockWait == 0 {
-			return
-		}
-		if c.waitForLane(group, lockWait) {
-			wait = briefWait
-		} else {
-			wait = min(2*wait, longestWait)
-		}
+// serveLane makes one round, with a wait for one lane. It returns the wait of the next round, and 0 when the lanes are
+// empty.
+func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) {
+	release := c.permits.lane()
+	defer release()
+
+	if group := c.takeLanes(); len(group) > 0 {
+		glances := maxGlances
+		c.commitFree(group, &glances)
+	}
+
+	group, lockWait := c.takeLane(wait)
+	switch {
+	case lockWait == 0:
+		return 0
+	case c.waitForLane(group, lockWait):
+		return briefWait
+	default:
+		return min(2*wait, longestWait)
 	}
 }
 
@@ -249,5 +263,5 @@ func (c *Committer[K, Q, R]) expire() {
 		l.inTurn, l.until = false, now.Add(c.cfg.LockTimeout)
 		return true
 	})
-	c.metrics.slow.Set(float64(len(c.turns)))
+	c.countTurns()
 }

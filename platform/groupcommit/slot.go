@@ -29,19 +29,32 @@ import (
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
 // standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
+// On a Citus cluster each shard has slots of its own, and At chooses the shard: see [Beside].
+//
 // A nil Slots, of MySQL, gives slots that prove nothing.
 type Slots struct {
+	*slotTable
+
+	place string // of At
+}
+
+// slotTable is what the slots of all places have in common.
+type slotTable struct {
 	db       *sqldb.DB
 	ttl      time.Duration
 	table    string
-	storeSQL string // of this table
+	storeSQL string        // of this table
+	beside   string        // the table of Beside; empty: the slots have no place
+	shards   *sqldb.Shards // nil on one server
 
 	mu   sync.Mutex
-	free []*slot
+	free map[int64][]*slot // by shard
 }
 
 // slot is one row of the table. One group uses it at a time.
 type slot struct {
+	shard   int64
+	place   string
 	id      string
 	attempt int64 // the last one that is known to be committed
 	made    time.Time
@@ -57,38 +70,74 @@ const (
 	deleteAtOnce = 500
 )
 
+// SlotOption says what a service's slots are like.
+type SlotOption func(*slotTable)
+
+// Beside says that the slots have a column place, which is the first one of their primary key, and that a Citus cluster
+// distributes them by it, colocated with another table, given with its schema. A slot's place is then a value of that
+// table's distribution column, so that the slot is on the shard of what it proves. On one server it is empty.
+func Beside(table string) SlotOption { return func(s *slotTable) { s.beside = table } }
+
 // NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
 // change may be under way: a slot lives twice as long, and ten minutes.
-func NewSlots(db *sqldb.DB, schema string, longest time.Duration) *Slots {
-	table := schema + ".slots"
-	return &Slots{db: db, ttl: 2 * (longest + slotGrace), table: table, storeSQL: fmt.Sprintf(storeSQL, table)}
+func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...SlotOption) *Slots {
+	s := &slotTable{
+		db: db, ttl: 2 * (longest + slotGrace), table: schema + ".slots", free: make(map[int64][]*slot),
+	}
+	for _, option := range options {
+		option(s)
+	}
+
+	s.storeSQL = fmt.Sprintf(storeSQL, s.table, s.ofPlace(4))
+	if s.beside != "" && db.Cluster() == sqldb.ClusterCitus {
+		s.shards = sqldb.NewShards(db, s.beside, placesKnown)
+	}
+	return &Slots{slotTable: s}
 }
 
 // attempt returns the next attempt of a slot.
 func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
 	if s != nil {
-		pass.Slot, pass.Number, pass.storeSQL = used.id, used.attempt+1, s.storeSQL
+		pass.Place, pass.Slot, pass.Number, pass.slots = used.place, used.id, used.attempt+1, s
 	}
 	return pass
 }
 
-const makeSQL = `
+// On Citus no statement that changes rows may read the clock itself.
+const (
+	makeSQL = `
 INSERT INTO %s AS s (id, attempt, used_at)
-VALUES ($1, 0, clock_timestamp())
-    ON CONFLICT (id) DO UPDATE SET used_at = clock_timestamp()
+VALUES ($1, 0, statement_timestamp())
+    ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at
 RETURNING s.attempt`
+
+	makePlacedSQL = `
+INSERT INTO %s AS s (id, attempt, used_at, place)
+VALUES ($1, 0, statement_timestamp(), $2)
+    ON CONFLICT (place, id) DO UPDATE SET used_at = excluded.used_at
+RETURNING s.attempt`
+)
 
 // take returns a slot that no group uses, and makes one if there is none. Its errors are NotApplied: no group was sent.
 func (s *Slots) take(ctx context.Context) (*slot, error) {
 	if s == nil {
 		return new(slot), nil
 	}
-	if found := s.pop(); found != nil {
+	shard, err := s.shardOf(ctx, s.place)
+	if err != nil {
+		return nil, err
+	}
+	if found := s.pop(shard.ID); found != nil {
 		return found, nil
 	}
 
-	made := &slot{id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	if err := s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(makeSQL, s.table), made.id); err != nil {
+	query := makeSQL
+	if s.beside != "" {
+		query = makePlacedSQL
+	}
+	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
+	err = s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
+	if err != nil {
 		return nil, nothingSent(err)
 	}
 	return made, nil
@@ -105,15 +154,16 @@ func nothingSent(err error) error {
 	return &none
 }
 
-// pop returns a free slot, or nil. The one that was used last comes first, so that a replica that is asked little keeps
-// one in use and lets the others grow old.
-func (s *Slots) pop() *slot {
+// pop returns a free slot of a shard, or nil. The one that was used last comes first, so that a replica that is asked
+// little keeps one in use and lets the others grow old.
+func (s *Slots) pop(shard int64) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	for len(s.free) > 0 {
-		last := s.free[len(s.free)-1]
-		s.free = s.free[:len(s.free)-1]
+	for free := s.free[shard]; len(free) > 0; {
+		last := free[len(free)-1]
+		free = free[:len(free)-1]
+		s.free[shard] = free
 		if last.attempt < maxAttempts && sqldb.Age(last.made) < s.ttl/2 {
 			return last
 		}
@@ -128,7 +178,7 @@ func (s *Slots) put(used *slot) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = append(s.free, used)
+	s.free[used.shard] = append(s.free[used.shard], used)
 }
 
 // Run deletes unused slots, also those that dead replicas have left, until ctx ends. Every
@@ -158,6 +208,10 @@ SELECT count(*) FROM gone`
 
 // cleanAll deletes the slots that have not been used for longer than their time to live.
 func (s *Slots) cleanAll(ctx context.Context) error {
+	if s.shards != nil {
+		return s.cleanShards(ctx)
+	}
+
 	query := fmt.Sprintf(deleteSQL, s.table)
 	for n := deleteAtOnce; n == deleteAtOnce; {
 		if err := s.db.GetUnqueued(ctx, &n, query, s.ttl.Microseconds(), deleteAtOnce); err != nil {

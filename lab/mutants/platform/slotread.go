@@ -58,6 +58,7 @@ func (s *Slots) proveOnce(
 	if !lost && (err == nil || refused(err)) {
 		s.put(used)
 	}
+	s.noteShards(err)
 	return lost, err
 }
 
@@ -70,14 +71,14 @@ func refused(err error) bool {
 const askSQL = `
 SELECT CASE WHEN attempt = $2 THEN answers END
   FROM %s
- WHERE id = $1 AND attempt <= $2`
+ WHERE id = $1 AND attempt <= $2%s`
 
 // errSlotGone says that a slot was deleted, so that it proves nothing.
 var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 
 // ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, fmt.Sprintf(askSQL, s.table), used.id, attempt)
+	err = s.db.GetUnqueued(ctx, &answers, fmt.Sprintf(askSQL, s.table, s.ofPlace(3)), s.placed(used.place, used.id, attempt)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSlotGone
 	}

@@ -58,6 +58,7 @@ func (s *Slots) proveOnce(
 	if !lost && (err == nil || refused(err)) {
 		s.put(used)
 	}
+	s.noteShards(err)
 	return lost, err
 }
 
@@ -69,8 +70,8 @@ func refused(err error) bool {
 
 const askSQL = `
 UPDATE %s
-   SET used_at = clock_timestamp()
- WHERE id = $1 AND attempt <= $2
+   SET used_at = statement_timestamp()
+ WHERE id = $1 AND attempt <= $2%s
 RETURNING CASE WHEN attempt = $2 THEN answers END`
 
 // errSlotGone says that a slot was deleted, so that it proves nothing.
@@ -78,7 +79,7 @@ var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 
 // ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, fmt.Sprintf(askSQL, s.table), used.id, attempt)
+	err = s.db.GetUnqueued(ctx, &answers, fmt.Sprintf(askSQL, s.table, s.ofPlace(3)), s.placed(used.place, used.id, attempt)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSlotGone
 	}

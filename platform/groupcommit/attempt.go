@@ -1,0 +1,72 @@
+package groupcommit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Session is what Send sends statements on: a connection, or the transaction on one.
+type Session interface {
+	// ExecContext sends a statement that returns no rows.
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	// GetContext scans the first row into dest, as sqlx does. No row is sql.ErrNoRows.
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	// SelectContext scans all rows into the slice at dest, as sqlx does.
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
+// Attempt is one sending of a group.
+type Attempt struct {
+	// LockWait is the lock_timeout of the statements.
+	LockWait time.Duration
+	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
+	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
+	SkipLocked bool
+	// Slot names the slot, with Place where the slots have one, and Number the attempt that this sending takes. A
+	// transaction calls Store. A single statement locks the slot's row, which must hold Number - 1, before it changes
+	// anything, and gives it Number, Answers and the clock's time. Where there is no such row, it changes nothing, and
+	// Send returns ErrNoSlot.
+	Place  string
+	Slot   string
+	Number int64
+
+	// Answers is set by Send to what the slot has stored: a JSON array with one element for each request of the group, in
+	// the group's order, that an R is decoded from. An element null says that the request's row is locked.
+	Answers []byte
+	// Waited is set by Send to the time for which the statements waited for locked rows.
+	Waited time.Duration
+
+	slots *Slots // nil on MySQL
+}
+
+const storeSQL = `
+UPDATE %s
+   SET attempt = $2, answers = $3, used_at = statement_timestamp()
+ WHERE id = $1 AND attempt = $2 - 1%s`
+
+// Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
+// transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
+// hold the attempt before.
+func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
+	encoded, err := json.Marshal(answers)
+	if err != nil {
+		return fmt.Errorf("groupcommit: encode the answers: %w", err)
+	}
+	a.Answers = encoded
+	if a.slots == nil {
+		return nil
+	}
+
+	result, err := s.ExecContext(ctx, a.slots.storeSQL, a.slots.placed(a.Place, a.Slot, a.Number, encoded)...)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(ErrNoSlot, err)
+	}
+	return nil
+}
