@@ -38,7 +38,8 @@ func settings(cfg Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.GroupCommit("counts", cfg.CoalesceInFlight, cfg.RequestTimeout), cfg.KeyTTL)
+	limits := c.GroupCommit("counts", cfg.CoalesceInFlight, cfg.RequestTimeout, postgres.Slots())
+	store, err := postgres.New(limits, cfg.KeyTTL)
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,11 @@ type Request struct {
 
 // Plain reports whether r adds to one count and no more: it has no key and creates nothing.
 func (r Request) Plain() bool {
-	return r.Operation == Add && len(r.Changes) == 1 && r.Key.Value == "" && !r.CreateMissing
+	return r.Operation == Add && r.Simple()
 }
+
+// Simple reports whether r changes one count and has no key, so that it is of one shard.
+func (r Request) Simple() bool { return len(r.Changes) == 1 && r.Key.Value == "" && !r.CreateMissing }
 
 // Refusal says why a request changed nothing; it is empty where the request was applied.
 type Refusal string

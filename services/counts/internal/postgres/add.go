@@ -106,94 +106,100 @@ func (s *addSums) step(n int, delta int64) int64 {
 
 // The statements lock their slot first, and the locks of the counts depend on it: where the slot does not hold the
 // attempt before, nothing is locked or changed, and no row comes back. lock_timeout is set in a sub-select that is
-// evaluated before a row is touched, which saves the round trip of a SET LOCAL. waited is the time in seconds from the
-// statement's begin until a row was locked and changed, by the server's clock; commit and network are not in it.
+// evaluated before a row is touched, which saves the round trip of a SET LOCAL. waited is the time in seconds until all
+// rows were locked, by the server's clock; commit and network are not in it.
 const (
 	addSlotSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM counts.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
+     WHERE place = $1
+       AND id = $2
+       AND attempt = $3 - 1
+       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
        FOR UPDATE
 )`
 
 	addDoneSQL = `
 ), done AS (
     UPDATE counts.slots s
-       SET attempt = $2, answers = a.list, used_at = clock_timestamp()
+       SET attempt = $3, answers = a.list, used_at = statement_timestamp()
       FROM answers a
-     WHERE s.id = (SELECT id FROM slot)
+     WHERE s.place = $1
+       AND s.id = (SELECT id FROM slot)
     RETURNING s.answers
-)
-SELECT d.answers, coalesce((SELECT max(waited) FROM changed), 0) AS waited
-  FROM done d`
+)`
 )
 
 // addOneSQL changes one count.
 const addOneSQL = addSlotSQL + `, changed AS (
     UPDATE counts.count_values
-       SET current_value = current_value + $5, last_updated_at = clock_timestamp()
-     WHERE item_id = $4
-       AND current_value BETWEEN $6 AND $7
+       SET current_value = current_value + $6, last_updated_at = clock_timestamp()
+     WHERE item_id = $5
+       AND current_value BETWEEN $7 AND $8
        AND EXISTS (SELECT FROM slot)
-    RETURNING current_value - $5 AS before, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+    RETURNING current_value - $6 AS before, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 ), answers AS MATERIALIZED (
     SELECT ('[' || string_agg(
                CASE WHEN c.before IS NOT NULL THEN (c.before + r.running)::text
-                    WHEN EXISTS (SELECT FROM counts.count_values v WHERE v.item_id = $4) THEN '"full"'
+                    WHEN EXISTS (SELECT FROM counts.count_values v WHERE v.item_id = $5) THEN '"full"'
                     ELSE '"missing"' END, ',' ORDER BY r.n) || ']')::json AS list
-      FROM unnest($8::bigint[]) WITH ORDINALITY AS r (running, n)
-      LEFT JOIN changed c ON true` + addDoneSQL
+      FROM unnest($9::bigint[]) WITH ORDINALITY AS r (running, n)
+      LEFT JOIN changed c ON true` + addDoneSQL + `
+SELECT d.answers, coalesce((SELECT waited FROM changed), 0) AS waited
+  FROM done d`
 
-// addSeveralSQL locks the counts in the order of their ids and then changes them. Sorted parameters alone would not do:
-// the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A count that is held and not
-// changed would leave int64. One that is there and not held is locked: its adds go to its lane.
-const (
-	addSeveralSQL = addLockSQL + addChangeSQL
-	addFreeSQL    = addLockSQL + ` SKIP LOCKED` + addChangeSQL
-
-	addLockSQL = addSlotSQL + `, held AS MATERIALIZED (
+// addSeveralSQL returns the statement that locks counts in the order of their ids and then changes them. Sorted
+// parameters alone would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A
+// count that is held and not changed would leave int64. One that is there and not held is locked: its adds go to its
+// lane. The clock is read when the counts are held. lock is SKIP LOCKED or empty; only puts a condition that the counts
+// are of one shard.
+func addSeveralSQL(lock string, only condition) string {
+	return addSlotSQL + `, held AS MATERIALIZED (
     SELECT v.item_id, c.n, c.delta, c.lowest, c.highest
-      FROM unnest($4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
+      FROM unnest($5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
            WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
       JOIN counts.count_values v ON v.item_id = c.item_id
-     WHERE EXISTS (SELECT FROM slot)
+     WHERE EXISTS (SELECT FROM slot)` + only("v.item_id = ANY ($5)") + `
      ORDER BY v.item_id
-       FOR UPDATE OF v`
-
-	addChangeSQL = `
+       FOR UPDATE OF v ` + lock + `
+), clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, count(*) AS held
+      FROM held
 ), changed AS (
     UPDATE counts.count_values v
-       SET current_value = v.current_value + h.delta, last_updated_at = clock_timestamp()
-      FROM held h
-     WHERE v.item_id = h.item_id
+       SET current_value = v.current_value + h.delta, last_updated_at = k.now
+      FROM held h, clock k
+     WHERE v.item_id = h.item_id` + only("v.item_id = ANY ($5)") + `
        AND v.current_value BETWEEN h.lowest AND h.highest
-    RETURNING h.n, v.current_value - h.delta AS before,
-              date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+    RETURNING h.n, v.current_value - h.delta AS before
 ), answers AS MATERIALIZED (
     SELECT ('[' || string_agg(
                CASE WHEN c.n IS NOT NULL THEN (c.before + r.running)::text
                     WHEN h.n IS NOT NULL THEN '"full"'
-                    WHEN EXISTS (SELECT FROM counts.count_values v WHERE v.item_id = ($4::text[])[r.place]) THEN 'null'
+                    WHEN EXISTS (SELECT FROM counts.count_values v
+                                  WHERE v.item_id = ($5::text[])[r.place]` + only("v.item_id = ANY ($5)") + `) THEN 'null'
                     ELSE '"missing"' END, ',' ORDER BY r.n) || ']')::json AS list
-      FROM unnest($8::bigint[], $9::int[]) WITH ORDINALITY AS r (running, place, n)
+      FROM unnest($9::bigint[], $10::int[]) WITH ORDINALITY AS r (running, place, n)
       LEFT JOIN changed c ON c.n = r.place
-      LEFT JOIN held h ON h.n = r.place` + addDoneSQL
-)
+      LEFT JOIN held h ON h.n = r.place` + addDoneSQL + `
+SELECT d.answers, date_part('epoch', k.now - statement_timestamp()) AS waited
+  FROM done d, clock k`
+}
 
 // sendAdds sends a group of adds: see groupcommit.Config.Send.
-func sendAdds(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []plainAdd) error {
+func (s *Store) sendAdds(
+	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []plainAdd,
+) error {
 	sums := sumUp(group)
-	query := addSeveralSQL
-	args := []any{a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}
+	query := s.texts.addSeveral
+	args := []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}
 	switch {
-	case len(sums.ids) == 1 && !a.SkipLocked:
-		query = addOneSQL
+	case len(sums.ids) == 1 && !a.SkipLocked && s.texts.addOne != "":
+		query = s.texts.addOne
 		args = append(args, sums.ids[0], sums.deltas[0], sums.lowest[0], sums.highest[0], pq.Int64Array(sums.running))
 	case a.SkipLocked:
-		query = addFreeSQL
+		query = s.texts.addFree
 		fallthrough
 	default:
 		args = append(args, pq.StringArray(sums.ids), pq.Int64Array(sums.deltas), pq.Int64Array(sums.lowest),

@@ -21,6 +21,9 @@ import (
 // change shares a transaction, which locks the counts, lets counting.Decide decide, and writes. A request that holds up
 // its group leaves it and is tried alone.
 func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer, error) {
+	if s.distributed && !r.Simple() {
+		return counting.Answer{}, counting.ErrNotSupported
+	}
 	since := time.Now()
 	if r.Plain() {
 		value, err := s.add(ctx, r.Changes[0])
@@ -72,6 +75,9 @@ func (s *Store) newRequest(r counting.Request) request {
 func (q request) several() bool { return len(q.ids) > 1 }
 
 func (q request) laneOf() string { return q.lane }
+
+// place returns a value of the distribution column. On a cluster, where it matters, a request has one count.
+func (q request) place() string { return q.ids[0] }
 
 // size returns about how many bytes of parameters a request adds to its statements.
 func (q request) size() int {
@@ -136,7 +142,7 @@ func (s *Store) tryAlone(ctx context.Context, q request) (counting.Answer, error
 	s.limits.Contention.Waited(contention.InProcess, time.Since(begin))
 
 	a := &groupcommit.Attempt{LockWait: aloneWait}
-	answer, err := groupcommit.Transact(ctx, s.limits.Slots, func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
+	answer, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
 		answers, err := s.change(ctx, tx, a, []request{q})
 		if err != nil {
 			return counting.Answer{}, err
@@ -183,7 +189,7 @@ func (s *Store) change(
 		wait = a.LockWait
 	}
 
-	state, err := lockCounts(ctx, session, a, group)
+	state, err := s.lockCounts(ctx, session, a, group)
 	if err != nil {
 		return nil, split(err, one && group[0].several())
 	}
@@ -197,7 +203,7 @@ func (s *Store) change(
 	}
 	d := counting.Decide(requests, state)
 
-	if err := write(ctx, session, d.Writes, state.Now, wait); err != nil {
+	if err := s.write(ctx, session, d.Writes, state.Now, wait); err != nil {
 		return nil, split(err, one && group[0].several())
 	}
 	if err := s.takeKeys(ctx, session, d.Keys, min(wait, aloneWait)); err != nil {
@@ -214,35 +220,32 @@ func split(err error, must bool) error {
 	return err
 }
 
-// lockCountsSQL locks the counts in the order of their ids. The clock is read when all are locked.
-const (
-	lockCountsSQL = lockedSQL + `)
-SELECT coalesce(array_agg(h.n), '{}') AS places, coalesce(array_agg(h.current_value), '{}') AS values,
-       '{}'::bigint[] AS locked, clock_timestamp() AS now,
-       date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
-  FROM held h`
-
-	// lockFreeSQL leaves out the counts that are locked, and names them.
-	lockFreeSQL = lockedSQL + ` SKIP LOCKED)
-SELECT coalesce(array_agg(h.n), '{}') AS places, coalesce(array_agg(h.current_value), '{}') AS values,
-       ARRAY(SELECT c.n
-               FROM unnest($1::text[]) WITH ORDINALITY AS c (item_id, n)
-               JOIN counts.count_values v ON v.item_id = c.item_id
-              WHERE c.n NOT IN (SELECT n FROM held)) AS locked,
-       clock_timestamp() AS now, 0 AS waited
-  FROM held h`
-
-	lockedSQL = `
+// lockCountsSQL returns the statement that locks counts in the order of their ids and reads the clock when all are
+// locked. lock is SKIP LOCKED or empty; the counts that are left out are named. only is the one of addSeveralSQL.
+func lockCountsSQL(lock string, only condition) string {
+	return `
 WITH held AS MATERIALIZED (
     SELECT c.n, v.current_value
       FROM unnest($1::text[]) WITH ORDINALITY AS c (item_id, n)
       JOIN counts.count_values v ON v.item_id = c.item_id
+     WHERE true` + only("v.item_id = ANY ($1)") + `
      ORDER BY v.item_id
-       FOR UPDATE OF v`
+       FOR UPDATE OF v ` + lock + `
+), locked AS (
+    SELECT c.n
+      FROM unnest($1::text[]) WITH ORDINALITY AS c (item_id, n)
+      JOIN counts.count_values v ON v.item_id = c.item_id
+     WHERE $2::bool` + only("v.item_id = ANY ($1)") + `
+       AND NOT EXISTS (SELECT FROM held h WHERE h.n = c.n)
 )
+SELECT coalesce(array_agg(h.n), '{}') AS places, coalesce(array_agg(h.current_value), '{}') AS values,
+       ARRAY(SELECT l.n FROM locked l) AS locked, clock_timestamp() AS now,
+       date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+  FROM held h`
+}
 
 // lockCounts locks the counts of a group, and returns what they hold.
-func lockCounts(
+func (s *Store) lockCounts(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []request,
 ) (counting.State, error) {
 	var ids []string
@@ -251,9 +254,9 @@ func lockCounts(
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	query := lockCountsSQL
+	query := s.texts.lock
 	if a.SkipLocked {
-		query = lockFreeSQL
+		query = s.texts.lockFree
 	}
 
 	var row struct {
@@ -263,7 +266,7 @@ func lockCounts(
 		Now    time.Time
 		Waited float64 // in seconds
 	}
-	if err := session.GetContext(ctx, &row, query, pq.StringArray(ids)); err != nil {
+	if err := session.GetContext(ctx, &row, query, pq.StringArray(ids), a.SkipLocked); err != nil {
 		return counting.State{}, err
 	}
 	a.Waited = time.Duration(row.Waited * float64(time.Second))
@@ -281,8 +284,7 @@ func lockCounts(
 	return state, nil
 }
 
-const (
-	insertCountsSQL = `
+const insertCountsSQL = `
 INSERT INTO counts.count_values (item_id, current_value, last_updated_at)
 SELECT c.item_id, c.value, $3
   FROM unnest($1::text[], $2::bigint[]) AS c (item_id, value)
@@ -290,24 +292,27 @@ SELECT c.item_id, c.value, $3
  ORDER BY c.item_id COLLATE "C"
     ON CONFLICT (item_id) DO NOTHING`
 
-	addToCountsSQL = `
+func addToCountsSQL(only condition) string {
+	return `
 UPDATE counts.count_values v
    SET current_value = v.current_value + c.delta, last_updated_at = $3
   FROM unnest($1::text[], $2::bigint[]) AS c (item_id, delta)
- WHERE v.item_id = c.item_id`
+ WHERE v.item_id = c.item_id` + only("v.item_id = ANY ($1)")
+}
 
-	replaceCountsSQL = `
+func replaceCountsSQL(only condition) string {
+	return `
 UPDATE counts.count_values v
    SET current_value = c.value, last_updated_at = $3
   FROM unnest($1::text[], $2::bigint[]) AS c (item_id, value)
- WHERE v.item_id = c.item_id`
+ WHERE v.item_id = c.item_id` + only("v.item_id = ANY ($1)")
+}
 
-	removeCountsSQL = `DELETE FROM counts.count_values WHERE item_id = ANY ($1)`
-)
+const removeCountsSQL = `DELETE FROM counts.count_values WHERE item_id = ANY ($1)`
 
 // write writes what was decided of counts, which are locked or not there. It waits for a count that another session is
 // creating, and returns ErrSplit when that was quicker.
-func write(
+func (s *Store) write(
 	ctx context.Context, session groupcommit.Session, writes []counting.Write, now time.Time, wait time.Duration,
 ) error {
 	ids, values := make(map[counting.WriteKind][]string), make(map[counting.WriteKind][]int64)
@@ -325,8 +330,8 @@ func write(
 		last  []any
 	}{
 		{counting.Insert, insertCountsSQL, []any{now, sqldb.Milliseconds(wait)}},
-		{counting.AddTo, addToCountsSQL, []any{now}},
-		{counting.Replace, replaceCountsSQL, []any{now}},
+		{counting.AddTo, s.texts.addTo, []any{now}},
+		{counting.Replace, s.texts.replace, []any{now}},
 		{counting.Remove, removeCountsSQL, nil},
 	} {
 		if len(ids[step.kind]) == 0 {

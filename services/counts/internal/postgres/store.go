@@ -21,7 +21,9 @@ import (
 var migrations embed.FS
 
 // Migrations returns the schema's migrations.
-func Migrations() migrate.Source { return migrate.Source{FS: migrations, Schema: "counts"} }
+func Migrations() migrate.Source {
+	return migrate.Source{FS: migrations, Schema: "counts", Distribution: distribution()}
+}
 
 // Session returns the session settings that the statements are written for. Each is planned once, for groups of any
 // size, and never uses a sequential scan: the cached plan must survive the growth of the tables.
@@ -33,6 +35,9 @@ func Session() map[string]string {
 type Store struct {
 	limits groupcommit.Limits
 	keyTTL time.Duration
+
+	distributed bool // over a Citus cluster
+	texts       texts
 
 	adds    *groupcommit.Committer[string, plainAdd, addAnswer]
 	changes *groupcommit.Committer[string, request, counting.Answer]
@@ -51,17 +56,22 @@ const ReservedConns = 2
 // New returns a store on the database of limits, whose schema must have been migrated. A request with a key can be
 // repeated for keyTTL.
 func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
-	s := &Store{limits: limits, keyTTL: keyTTL, permits: semaphore.NewWeighted(1)}
+	s := &Store{
+		limits: limits, keyTTL: keyTTL, permits: semaphore.NewWeighted(1),
+		distributed: limits.DB.Cluster() == sqldb.ClusterCitus,
+	}
+	s.texts = textsOf(s.distributed)
 	var err error
 	s.adds, err = groupcommit.New(groupcommit.Config[string, plainAdd, addAnswer]{
-		Limits: limits, Name: "counts_add", Key: plainAdd.lane, Size: plainAdd.size, Send: sendAdds,
+		Limits: limits, Name: "counts_add", Key: plainAdd.lane, Place: plainAdd.lane, Size: plainAdd.size,
+		Send: s.sendAdds,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.changes, err = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
-		Limits: limits, Name: "counts_change", Key: request.laneOf, Size: request.size, Send: s.sendChanges,
-		Transaction: true,
+		Limits: limits, Name: "counts_change", Key: request.laneOf, Place: request.place, Size: request.size,
+		Send: s.sendChanges, Transaction: true,
 	})
 	return s, err
 }

@@ -66,7 +66,7 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Du
 		ApplicationName: "counts", Contention: look.Metrics, Session: postgres.Session(),
 	}, look.Registry)
 	s, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, "counts", statementTimeout),
+		DB: db, Slots: groupcommit.NewSlots(db, "counts", statementTimeout, postgres.Slots()),
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: look.Metrics, Registry: look.Registry,
 	}, 15*time.Minute)
 	if err != nil {

@@ -28,12 +28,15 @@ CREATE TABLE counts.idempotency_keys (
 CREATE INDEX idempotency_keys_expires_at ON counts.idempotency_keys (expires_at);
 
 -- A slot proves the outcome of a group of changes whose answer was lost (platform/groupcommit). A few rows are updated
--- all the time: the free space keeps a row's versions on its page.
+-- all the time: the free space keeps a row's versions on its page. On a Citus cluster the place is an item of the shard
+-- that the slot is on; it is empty on one server.
 CREATE TABLE counts.slots (
-    id      uuid PRIMARY KEY,
-    attempt bigint NOT NULL,
+    place   text COLLATE "C" NOT NULL,
+    id      uuid        NOT NULL,
+    attempt bigint      NOT NULL,
     answers json,
-    used_at timestamptz NOT NULL
+    used_at timestamptz NOT NULL,
+    PRIMARY KEY (place, id)
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0);
 
 -- +goose Down
