@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -26,4 +28,14 @@ func (s *Store) ChangeTogether(
 		return err
 	}, sqldb.WithLockTimeout(wait))
 	return answers, err
+}
+
+// CitusStatements returns what is sent to a cluster, with its arguments, but for the creation of counts.
+func CitusStatements() map[string][]any {
+	t, ids, ints := textsOf(true), pq.StringArray{"a"}, pq.Int64Array{1}
+	adds := []any{"a", uuid.NewString(), 1, "50ms", ids, ints, ints, ints, ints, ints}
+	return map[string][]any{
+		t.addSeveral: adds, t.addFree: adds, t.lock: {ids, false}, t.lockFree: {ids, true},
+		t.addTo: {ids, ints, time.Now()}, t.replace: {ids, ints, time.Now()}, removeCountsSQL: {ids},
+	}
 }
