@@ -3,6 +3,7 @@ package groupcommit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -68,9 +69,12 @@ func halve[T any](group []T, send func(part []T)) {
 	send(group[half:])
 }
 
-// oneAtFault reports whether the server refused a value or a constraint was violated, and nothing was applied: a single
-// request of the group may be the cause.
+// oneAtFault reports whether Send asked for the halves, the server refused a value or a constraint was violated, and
+// nothing was applied: a single request of the group may be the cause.
 func oneAtFault(err error) bool {
+	if errors.Is(err, ErrSplit) {
+		return true
+	}
 	e := sqldb.Classify(err, false)
 	return e != nil && e.Outcome == sqldb.NotApplied && (e.Reason == sqldb.Constraint || e.Reason == sqldb.Data)
 }

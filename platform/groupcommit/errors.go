@@ -19,3 +19,7 @@ var (
 
 // ErrNoSlot is what Send returns when the slot did not hold the attempt before this one: nothing was changed.
 var ErrNoSlot = errors.New("groupcommit: the slot is not at the attempt before this one")
+
+// ErrSplit is what Send returns when one request keeps the group from being sent, and it is not known which: nothing
+// was changed. The halves are sent by themselves, and a request that is alone gets the error.
+var ErrSplit = errors.New("groupcommit: one request keeps its group from being sent")

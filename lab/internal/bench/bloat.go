@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// bloatLife is how long keys and groups are kept, KEY_TTL and JOURNAL_TTL, while the tables are watched: the least
-	// that the service takes. Then they have to stay as large as they are.
+	// bloatLife is how long keys are kept, KEY_TTL, while the tables are watched: the least that the service takes. Then
+	// they have to stay as large as they are.
 	bloatLife = time.Minute
 	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.
 	leastBloat = 6 * bloatLife
@@ -23,7 +23,7 @@ func newBloat(r *runner) suite {
 		Bars: Figures{errorCount: 0, tablesGrowth: 1.1},
 		run: func(ctx context.Context) (Result, error) {
 			d := withKeys(r.increases(r.rows(), 2))
-			d.environ = map[string]string{"KEY_TTL": bloatLife.String(), "JOURNAL_TTL": bloatLife.String()}
+			d.environ = map[string]string{"KEY_TTL": bloatLife.String()}
 			d.Duration = r.Bloat
 			watch, stop := context.WithCancel(ctx)
 			defer stop()
@@ -38,9 +38,9 @@ func newBloat(r *runner) suite {
 	}}}
 }
 
-// tablesSQL returns the size of the tables of groups and keys with their indexes in MiB, and their live and dead rows.
+// tablesSQL returns the size of the tables of slots and keys with their indexes in MiB, and their live and dead rows.
 const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0, sum(n_live_tup), sum(n_dead_tup)
-	FROM pg_stat_user_tables WHERE schemaname = 'counts' AND relname IN ('journal', 'idempotency_keys')`
+	FROM pg_stat_user_tables WHERE schemaname = 'counts' AND relname IN ('slots', 'idempotency_keys')`
 
 // watchTables prints the size of the tables again and again until ctx ends, and returns its figures.
 func (r *runner) watchTables(ctx context.Context) Figures {

@@ -22,7 +22,7 @@ func counts() *Dashboard {
 					"one key for two different requests, a caller's bug.",
 				query(rate("counts_replays_total"), "replayed"), query(rate("counts_conflicts_total"), "other request")),
 			series("Lost answers", UnitShort,
-				"Groups and other changes in each interval whose answer from the database got lost, by what the journal says. "+
+				"Groups in each interval whose answer from the database got lost, by what their slot says. "+
 					"committed: answered as applied. aborted: not applied, and sent again. unknown: 500 OUTCOME_UNKNOWN, as the "+
 					"database stayed away.",
 				query("sum by (result) (increase(rowlock_outcome_resolved_total{$sel}[$__rate_interval]))", "{{result}}")),

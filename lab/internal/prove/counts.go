@@ -27,14 +27,14 @@ const replays = "answer replayed"
 
 var _ = register(services.Counts, kind{
 	open:   openCounts(countsLoad{sendsBatches: true}),
-	writes: []string{"insert into counts.journal"}, singles: true, attack: attackCounts,
+	writes: []string{"attempt = $2, answers"}, attack: attackCounts, // the slot, and not its look-up
 	citus: &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
 	},
 	signs: map[string][]string{
-		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved},
+		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved}, windowCommits: {resolved},
 		windowHostile: {string(fault.LockedKey)}, windowCitusNone: {replays}, windowCitusReplies: {resolved},
 	},
 	mutants: []Mutant{

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -33,17 +31,15 @@ func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(), Check: postgres.Check,
 		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		Right:      httpapi.Right,
 		MaxLasting: max(longBodies/int(cfg.MaxBody), 1),
 	}
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns,
-		KeyTTL: cfg.KeyTTL, JournalTTL: cfg.JournalTTL,
-	})
+	limits := c.GroupCommit("counts", cfg.CoalesceInFlight, cfg.RequestTimeout, postgres.Slots())
+	store, err := postgres.New(limits, cfg.KeyTTL)
 	if err != nil {
 		return err
 	}

@@ -133,17 +133,14 @@ func TestDrainLosesNothing(t *testing.T) {
 	want(t, "GET", witness.API+internalCounts+"/a", "", 200, fmt.Sprintf(`"currentValue":%d,`, acknowledged.Load()))
 }
 
-// Two cleaners delete the expired rows of both tables, in several batches, and keep the others.
+// Two cleaners delete the expired keys, in several batches, and keep the others.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	db := dbtest.Dial(t, dsn)
 	fill := func(prefix string, rows int, expires string) {
-		apptest.Execute(t, db,
-			fmt.Sprintf(`INSERT INTO counts.journal SELECT gen_random_uuid(), '{1}', %s FROM generate_series(1, %d) i`,
-				expires, rows),
-			fmt.Sprintf(`INSERT INTO counts.idempotency_keys (key, fingerprint, group_id, position, expires_at)
-				SELECT '%s' || i, '', gen_random_uuid(), 1, %s FROM generate_series(1, %d) i`, prefix, expires, rows))
+		apptest.Execute(t, db, fmt.Sprintf(`INSERT INTO counts.idempotency_keys (key, fingerprint, answer, expires_at)
+			SELECT '%s' || i, '', '{}', %s FROM generate_series(1, %d) i`, prefix, expires, rows))
 	}
 	fill("old", 4000, "now() - i * interval '1ms'")
 	fill("same", 2500, "now()")
@@ -152,17 +149,12 @@ func TestCleanup(t *testing.T) {
 	interval := map[string]string{"CLEANUP_INTERVAL": "20ms"}
 	rs := []*apptest.Replica{start(t, dsn, interval), start(t, dsn, interval)}
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
-		for _, table := range []string{"journal", "keys"} {
-			series := fmt.Sprintf("counts_cleanup_deleted_total{table=%q}", table)
-			if rs[0].Metric(t, series)+rs[1].Metric(t, series) != 6510 {
-				return false
-			}
-		}
-		return true
+		const series = `counts_cleanup_deleted_total{table="keys"}`
+		return rs[0].Metric(t, series)+rs[1].Metric(t, series) == 6510
 	})
-	var left struct{ Journal, Keys int }
-	if err := db.GetContext(t.Context(), &left, `SELECT (SELECT count(*) FROM counts.journal) AS journal,
-		(SELECT count(*) FROM counts.idempotency_keys) AS keys`); err != nil || left.Journal != 7 || left.Keys != 7 {
-		t.Errorf("%+v are left (%v), want 7 of each", left, err)
+	var left int
+	err := db.GetContext(t.Context(), &left, `SELECT count(*) FROM counts.idempotency_keys`)
+	if err != nil || left != 7 {
+		t.Errorf("%d are left (%v), want 7", left, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// cleaner deletes expired keys and journal rows on every replica. The replicas share the work by skipping rows that
+// cleaner deletes expired keys on every replica. The replicas share the work by skipping rows that
 // another has locked.
 type cleaner struct {
 	store   *postgres.Store
@@ -18,10 +18,8 @@ type cleaner struct {
 
 // clean cleans once. A failure is logged and tried again at the next time.
 func (c *cleaner) clean(ctx context.Context) {
-	for _, table := range []string{postgres.Keys, postgres.Journal} {
-		err := c.store.DeleteExpired(ctx, table, func(n int) { c.metrics.Deleted(table, n) })
-		if err != nil && ctx.Err() == nil { // else the replica is stopping
-			c.log.WarnContext(ctx, "expired rows could not be deleted", slog.String("table", table), slog.Any("error", err))
-		}
+	err := c.store.DeleteExpired(ctx, c.metrics.Deleted)
+	if err != nil && ctx.Err() == nil { // else the replica is stopping
+		c.log.WarnContext(ctx, "expired keys could not be deleted", slog.Any("error", err))
 	}
 }

@@ -15,8 +15,6 @@ type Config struct {
 	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR"`
 	// CoalesceInFlight is how many groups of changes run at once.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
-	// JournalTTL is how long the journal keeps what a group of changes has returned.
-	JournalTTL time.Duration `env:"JOURNAL_TTL" envDefault:"10m" min:"1m"`
 	// KeyTTL is how long an Idempotency-Key lives.
 	KeyTTL time.Duration `env:"KEY_TTL" envDefault:"15m" min:"1m" max:"24h"`
 	// CleanupInterval is how often what has expired is deleted.
@@ -29,10 +27,8 @@ func (Config) Help() map[string]string {
 		"INTERNAL_HTTP_ADDR": "when set, /api/v1/internal/* is served here and nowhere else",
 		"COALESCE_IN_FLIGHT": "groups of changes that run at once; a distant database wants more than 1, at most " +
 			"DB_MAX_OPEN_CONNS - 2",
-		"JOURNAL_TTL": "how long the outcome of a change is kept, for a replica whose answer got lost; more than four " +
-			"times REQUEST_TIMEOUT",
 		"KEY_TTL":          "how long the answer to an Idempotency-Key is kept; afterwards the key counts as new",
-		"CLEANUP_INTERVAL": "how often expired keys and journal rows are deleted",
+		"CLEANUP_INTERVAL": "how often expired keys are deleted",
 	}
 }
 
@@ -47,9 +43,5 @@ func (c Config) Validate(f *config.Faults) {
 	if c.CoalesceInFlight > max(c.DBMaxOpenConns-postgres.ReservedConns, 1) {
 		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT",
 			"DB_MAX_OPEN_CONNS")
-	}
-	if c.JournalTTL <= 4*c.RequestTimeout {
-		f.Add("JOURNAL_TTL must be more than four times REQUEST_TIMEOUT, or a change is forgotten while it is looked up",
-			"JOURNAL_TTL", "REQUEST_TIMEOUT")
 	}
 }

@@ -24,8 +24,7 @@ func TestReadme(t *testing.T) {
 func TestConfigRefuses(t *testing.T) {
 	t.Parallel()
 	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
-		"bad internal address":          {"INTERNAL_HTTP_ADDR": "nonsense"},
-		"groups take every connection":  {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
-		"journal shorter than requests": {"JOURNAL_TTL": "1m", "REQUEST_TIMEOUT": "15s"},
+		"bad internal address":         {"INTERNAL_HTTP_ADDR": "nonsense"},
+		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
 	})
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// A role that has rights on the table of the first release alone is refused at the start, where the replicas of that
-// release still run, and not at each change.
+// A role that lacks rights is refused at the start, and not at each change.
 func TestRightsAreChecked(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(dbtest.Postgres(t, postgres.Migrations()))
@@ -30,7 +29,7 @@ func TestRightsAreChecked(t *testing.T) {
 	apptest.Execute(t, db, `CREATE ROLE `+role+` LOGIN PASSWORD 'test'`, `GRANT USAGE ON SCHEMA counts TO `+role,
 		`GRANT SELECT ON counts.goose_db_version TO `+role,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON counts.count_values TO `+role,
-		`GRANT SELECT, INSERT, UPDATE ON counts.journal TO `+role)
+		`GRANT SELECT, INSERT, UPDATE ON counts.slots TO `+role)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		conn, err := db.Conn(ctx)
@@ -48,7 +47,7 @@ func TestRightsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const part = "needs SELECT, INSERT, UPDATE and DELETE on counts.idempotency_keys, counts.journal"
+	const part = "needs SELECT, INSERT, UPDATE and DELETE on counts.idempotency_keys, counts.slots"
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := refused.Run(ctx); err == nil || !strings.Contains(err.Error(), part) {

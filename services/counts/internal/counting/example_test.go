@@ -12,7 +12,7 @@ func ExampleService() {
 	ctx := context.Background()
 	counts := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 
-	_, err := counts.Initialize(ctx, "page-views", 0)
+	_, _, err := counts.Initialize(ctx, counting.Key{}, "page-views", 0)
 	fmt.Println("created:", err == nil)
 
 	key := counting.Key{Value: "1f0a6a4e"}

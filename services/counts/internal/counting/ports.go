@@ -19,10 +19,11 @@ type ExternalCountUpdateAPI interface {
 }
 
 // InternalCountValueAPI is the inbound port of the system that manages which
-// counters exist.
+// counters exist. Its changes return ErrKeyConflict as those of the external
+// port do; replayed says that an earlier request with the key was answered so.
 type InternalCountValueAPI interface {
 	// Initialize creates the count; ErrExists when there is one.
-	Initialize(ctx context.Context, id ItemID, initial int64) (CountValue, error)
+	Initialize(ctx context.Context, key Key, id ItemID, initial int64) (v CountValue, replayed bool, err error)
 	// Get returns one count, or ErrNotFound.
 	Get(ctx context.Context, id ItemID) (CountValue, error)
 	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order
@@ -33,11 +34,10 @@ type InternalCountValueAPI interface {
 	// whether there are more; ErrInvalidLimit otherwise. Each page is as of its
 	// own moment.
 	Page(ctx context.Context, prefix, after string, limit int) (page []CountValue, more bool, err error)
-	// Set sets the value of the count; ErrNotFound, with a key ErrKeyConflict.
-	// replayed says that an earlier request with the key was answered so.
+	// Set sets the value of the count, or ErrNotFound.
 	Set(ctx context.Context, key Key, id ItemID, value int64) (v CountValue, replayed bool, err error)
 	// Delete deletes the count, or ErrNotFound.
-	Delete(ctx context.Context, id ItemID) error
+	Delete(ctx context.Context, key Key, id ItemID) (replayed bool, err error)
 }
 
 // Observer is the outbound port to the metrics.
@@ -48,16 +48,15 @@ type Observer interface {
 	Conflict()
 }
 
-// CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns;
-// none reads a value in order to write it. countingtest.Exercise tests what a repository promises.
-//
-// A change with a Key takes it in the same transaction. What it is answered first, values as well as ErrNotFound and
-// ErrOverflow, every repeat is answered too, marked as replayed; ErrKeyConflict when the fingerprint differs. Two at
-// once wait for each other. Every other error leaves the key free. A key that was taken without a Caller is taken for
-// all of them; without a Caller the first Caller's answer is that to all.
+// CountValueRepository is the outbound port. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
-	// Create stores a new count, or ErrExists.
-	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)
+	// Change makes one atomic change, which has committed when it returns, and never writes a value that was read
+	// before the count was locked. A request that is refused has an error of this package: see Answer.Err.
+	//
+	// A change with a Key takes it in the same transaction. What it is answered first, a refusal too, every repeat is
+	// answered, with Answer.Replayed; ErrKeyConflict when the fingerprint differs. Two at once wait for each other.
+	// Every other error leaves the key free. A key that was taken without a Caller is taken for all callers.
+	Change(ctx context.Context, r Request) (Answer, error)
 	// Find returns one count, or ErrNotFound.
 	Find(ctx context.Context, id ItemID) (CountValue, error)
 	// FindMany returns the counts of distinct ids, in any order, absent ones
@@ -67,13 +66,4 @@ type CountValueRepository interface {
 	// id begins with prefix and is greater than after. Both are valid UTF-8
 	// without control characters, or empty.
 	Page(ctx context.Context, prefix, after string, limit int) ([]CountValue, error)
-	// Apply applies all changes of an update or none. It returns ErrNotFound
-	// for the first change whose count is absent or, when there is none,
-	// ErrOverflow for the first that does not fit: within a *ChangeError when
-	// the update has several changes.
-	Apply(ctx context.Context, update Update) (Result, error)
-	// Set sets the value of the count, or ErrNotFound; replayed as in Result.
-	Set(ctx context.Context, key Key, id ItemID, value int64) (v CountValue, replayed bool, err error)
-	// Delete deletes the count, or ErrNotFound.
-	Delete(ctx context.Context, id ItemID) error
 }

@@ -35,16 +35,14 @@ func (s *Service) Decrease(ctx context.Context, key Key, id ItemID, by Amount) (
 
 // add applies one change.
 func (s *Service) add(ctx context.Context, key Key, c Change) (Result, error) {
-	r, err := s.repo.Apply(ctx, Update{Key: key.of("add", c), Changes: []Change{c}})
-	s.observe(r.Replayed, err)
-	return r, err
+	changes := []Change{c}
+	return s.apply(ctx, Request{Operation: Add, Key: key.of("add", changes...), Changes: changes})
 }
 
 // Reset sets the count to zero.
 func (s *Service) Reset(ctx context.Context, key Key, id ItemID) (Result, error) {
-	v, replayed, err := s.repo.Set(ctx, key.of("reset", Change{ItemID: id}), id, 0)
-	s.observe(replayed, err)
-	return Result{Values: []int64{v.Current}, Replayed: replayed}, err
+	changes := []Change{{ItemID: id}}
+	return s.apply(ctx, Request{Operation: Set, Key: key.of("reset", changes...), Changes: changes})
 }
 
 // Apply applies all changes of an update or none.
@@ -56,28 +54,41 @@ func (s *Service) Apply(ctx context.Context, update Update) (Result, error) {
 	if update.Create {
 		operation = "create and apply"
 	}
-	update.Key = update.Key.of(operation, update.Changes...)
-	r, err := s.repo.Apply(ctx, update)
-	s.observe(r.Replayed, err)
+
+	result, err := s.apply(ctx, Request{
+		Operation: Add, Key: update.Key.of(operation, update.Changes...), Changes: update.Changes,
+		CreateMissing: update.Create,
+	})
 	if len(update.Changes) == 1 && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow)) {
 		err = &ChangeError{Index: 0, Err: err}
 	}
-	return r, err
+	return result, err
 }
 
-// observe counts replays and conflicts.
-func (s *Service) observe(replayed bool, err error) {
+// apply makes a change whose answer is the values after it.
+func (s *Service) apply(ctx context.Context, r Request) (Result, error) {
+	a, err := s.change(ctx, r)
+	return Result{Values: a.Values, Replayed: a.Replayed}, err
+}
+
+// change makes a change, and counts replays and conflicts.
+func (s *Service) change(ctx context.Context, r Request) (Answer, error) {
+	a, err := s.repo.Change(ctx, r)
 	switch {
-	case replayed:
+	case a.Replayed:
 		s.observer.Replayed()
 	case errors.Is(err, ErrKeyConflict):
 		s.observer.Conflict()
 	}
+	return a, err
 }
 
 // Initialize creates a count.
-func (s *Service) Initialize(ctx context.Context, id ItemID, initial int64) (CountValue, error) {
-	return s.repo.Create(ctx, id, initial)
+func (s *Service) Initialize(ctx context.Context, key Key, id ItemID, initial int64) (CountValue, bool, error) {
+	changes := []Change{{ItemID: id, Delta: initial}}
+	r := Request{Operation: Create, Key: key.of("create", changes...), Changes: changes}
+	a, err := s.change(ctx, r)
+	return a.Count(r), a.Replayed, err
 }
 
 // Get returns one count.
@@ -126,12 +137,15 @@ func (s *Service) Page(ctx context.Context, prefix, after string, limit int) ([]
 
 // Set sets the value of the count.
 func (s *Service) Set(ctx context.Context, key Key, id ItemID, value int64) (CountValue, bool, error) {
-	v, replayed, err := s.repo.Set(ctx, key.of("set", Change{ItemID: id, Delta: value}), id, value)
-	s.observe(replayed, err)
-	return v, replayed, err
+	changes := []Change{{ItemID: id, Delta: value}}
+	r := Request{Operation: Set, Key: key.of("set", changes...), Changes: changes}
+	a, err := s.change(ctx, r)
+	return a.Count(r), a.Replayed, err
 }
 
 // Delete deletes the count.
-func (s *Service) Delete(ctx context.Context, id ItemID) error {
-	return s.repo.Delete(ctx, id)
+func (s *Service) Delete(ctx context.Context, key Key, id ItemID) (bool, error) {
+	changes := []Change{{ItemID: id}}
+	a, err := s.change(ctx, Request{Operation: Delete, Key: key.of("delete", changes...), Changes: changes})
+	return a.Replayed, err
 }

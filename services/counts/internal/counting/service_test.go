@@ -60,7 +60,7 @@ func TestPortsOnMemory(t *testing.T) {
 	var internal counting.InternalCountValueAPI = s
 
 	for _, id := range []counting.ItemID{"a", "b"} {
-		if v, err := internal.Initialize(ctx, id, 5); err != nil || v.Current != 5 || v.ItemID != id {
+		if v, _, err := internal.Initialize(ctx, noKey, id, 5); err != nil || v.Current != 5 || v.ItemID != id {
 			t.Fatalf("initialize: %+v, %v", v, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestPortsOnMemory(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].ItemID != "b" || got[1].ItemID != "a" {
 		t.Errorf("get many: %+v, %v; want b, a in the order asked, each once", got, err)
 	}
-	if err := internal.Delete(ctx, "a"); err != nil {
+	if _, err := internal.Delete(ctx, noKey, "a"); err != nil {
 		t.Error(err)
 	}
 	if _, err := internal.Get(ctx, "a"); !errors.Is(err, counting.ErrNotFound) {
@@ -119,7 +119,7 @@ func TestPortsReturnFailures(t *testing.T) {
 		"Increase":   func() error { _, err := s.Increase(ctx, noKey, "a", 1); return err },
 		"Decrease":   func() error { _, err := s.Decrease(ctx, noKey, "a", 1); return err },
 		"Reset":      func() error { _, err := s.Reset(ctx, noKey, "a"); return err },
-		"Initialize": func() error { _, err := s.Initialize(ctx, "a", 1); return err },
+		"Initialize": func() error { _, _, err := s.Initialize(ctx, counting.Key{}, "a", 1); return err },
 		"Get":        func() error { _, err := s.Get(ctx, "a"); return err },
 		"GetMany":    func() error { _, err := s.GetMany(ctx, []counting.ItemID{"a"}); return err },
 		"Set":        func() error { _, _, err := s.Set(ctx, noKey, "a", 1); return err },
@@ -128,7 +128,7 @@ func TestPortsReturnFailures(t *testing.T) {
 			return err
 		},
 		"Page":   func() error { _, _, err := s.Page(ctx, "", "", 1); return err },
-		"Delete": func() error { return s.Delete(ctx, "a") },
+		"Delete": func() error { _, err := s.Delete(ctx, noKey, "a"); return err },
 	} {
 		if err := call(); !errors.Is(err, boom) {
 			t.Errorf("%s: %v", name, err)

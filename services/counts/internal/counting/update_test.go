@@ -28,7 +28,7 @@ func TestApplyBounds(t *testing.T) {
 	t.Parallel()
 	repo := countingtest.NewMemory()
 	s := counting.NewService(repo, new(countingtest.Observed))
-	if _, err := s.Initialize(t.Context(), "a", 0); err != nil {
+	if _, _, err := s.Initialize(t.Context(), counting.Key{}, "a", 0); err != nil {
 		t.Fatal(err)
 	}
 	for n, ok := range map[int]bool{0: false, 1: true, counting.MaxChanges: true, counting.MaxChanges + 1: false} {
@@ -49,7 +49,7 @@ func TestApplyNamesTheChange(t *testing.T) {
 	repo := countingtest.NewMemory()
 	s := counting.NewService(repo, new(countingtest.Observed))
 	for _, id := range []counting.ItemID{"a", "b"} {
-		if _, err := s.Initialize(t.Context(), id, math.MinInt64); err != nil {
+		if _, _, err := s.Initialize(t.Context(), counting.Key{}, id, math.MinInt64); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestPageBounds(t *testing.T) {
 	t.Parallel()
 	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
-		if _, err := s.Initialize(t.Context(), id, 0); err != nil {
+		if _, _, err := s.Initialize(t.Context(), counting.Key{}, id, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestFingerprints(t *testing.T) {
 			repo, seen := countingtest.NewMemory(), new(countingtest.Observed)
 			s := counting.NewService(repo, seen)
 			for _, id := range []counting.ItemID{"a", "b", "a1"} {
-				if _, err := s.Initialize(ctx, id, 0); err != nil {
+				if _, _, err := s.Initialize(ctx, counting.Key{}, id, 0); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -137,35 +137,49 @@ type ChangeCountsParams struct {
 	Create *bool `form:"create,omitempty" json:"create,omitempty"`
 
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DecreaseCountParams defines parameters for DecreaseCount.
 type DecreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IncreaseCountParams defines parameters for IncreaseCount.
 type IncreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResetCountParams defines parameters for ResetCount.
 type ResetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// InitializeCountParams defines parameters for InitializeCount.
+type InitializeCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteCountParams defines parameters for DeleteCount.
+type DeleteCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetCountParams defines parameters for SetCount.
 type SetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -200,10 +214,10 @@ type ServerInterface interface {
 	ResetCount(ctx echo.Context, itemId ItemId, params ResetCountParams) error
 	// InitializeCount Create a count
 	// (POST /api/v1/internal/counts)
-	InitializeCount(ctx echo.Context) error
+	InitializeCount(ctx echo.Context, params InitializeCountParams) error
 	// DeleteCount Delete a count
 	// (DELETE /api/v1/internal/counts/{itemId})
-	DeleteCount(ctx echo.Context, itemId ItemId) error
+	DeleteCount(ctx echo.Context, itemId ItemId, params DeleteCountParams) error
 	// GetCount Read a count
 	// (GET /api/v1/internal/counts/{itemId})
 	GetCount(ctx echo.Context, itemId ItemId) error
@@ -364,8 +378,28 @@ func (w *ServerInterfaceWrapper) ResetCount(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) InitializeCount(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params InitializeCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.InitializeCount(ctx)
+	err = w.Handler.InitializeCount(ctx, params)
 	return err
 }
 
@@ -380,8 +414,28 @@ func (w *ServerInterfaceWrapper) DeleteCount(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter itemId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteCount(ctx, itemId)
+	err = w.Handler.DeleteCount(ctx, itemId, params)
 	return err
 }
 

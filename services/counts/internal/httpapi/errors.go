@@ -47,7 +47,7 @@ func ProblemOf(err error) *problem.Error {
 		},
 		{
 			Err: counting.ErrNotSupported, Kind: notSupported,
-			Detail: "A distributed database takes one change at a time, and no ?create=true. Nothing was changed.",
+			Detail: "On a distributed database a change has one count, no key and no ?create=true. Nothing was changed.",
 		},
 		{Err: counting.ErrInvalidItemID, Kind: problem.InvalidField, Field: fieldItemID},
 		{Err: counting.ErrInvalidAmount, Kind: problem.InvalidField, Field: fieldAmount},

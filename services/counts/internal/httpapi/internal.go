@@ -9,7 +9,11 @@ import (
 )
 
 // InitializeCount creates a count.
-func (h handlers) InitializeCount(c echo.Context) error {
+func (h handlers) InitializeCount(c echo.Context, params InitializeCountParams) error {
+	key, err := keyOf(c, params.IdempotencyKey)
+	if err != nil {
+		return err
+	}
 	var body NewCount
 	if err := c.Bind(&body); err != nil {
 		return err
@@ -22,8 +26,9 @@ func (h handlers) InitializeCount(c echo.Context) error {
 	if body.InitialValue != nil {
 		initial = *body.InitialValue
 	}
-	value, err := h.internal.Initialize(c.Request().Context(), id, initial)
-	if err != nil {
+
+	value, replayed, err := h.internal.Initialize(c.Request().Context(), key, id, initial)
+	if err := finish(c, key, replayed, err); err != nil {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, internalCounts+"/"+pathSegment(body.ItemId))
@@ -95,12 +100,13 @@ func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams)
 }
 
 // DeleteCount deletes a count.
-func (h handlers) DeleteCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h handlers) DeleteCount(c echo.Context, itemID ItemId, params DeleteCountParams) error {
+	id, key, err := target(c, itemID, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}
-	if err := h.internal.Delete(c.Request().Context(), id); err != nil {
+	replayed, err := h.internal.Delete(c.Request().Context(), key, id)
+	if err := finish(c, key, replayed, err); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)

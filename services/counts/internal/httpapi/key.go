@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"errors"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/auth"
@@ -37,7 +35,7 @@ func finish(c echo.Context, key counting.Key, replayed bool, err error) error {
 	if replayed {
 		c.Response().Header().Set(idempotency.Replayed, "true")
 	}
-	if key.Value != "" && (errors.Is(err, counting.ErrNotFound) || errors.Is(err, counting.ErrOverflow)) {
+	if key.Value != "" && counting.Refused(err) {
 		p := ProblemOf(err)
 		return p.Kind().New(p.Detail(), problem.Field(p.Field()), problem.Cause(err), problem.Stored())
 	}

@@ -20,6 +20,7 @@ func TestRepeats(t *testing.T) {
 	s := newServer(t, countingtest.NewMemory())
 	s.Want("POST", internal, `{"itemId":"a"}`, 201, "")
 	s.Want("POST", internal, `{"itemId":"high","initialValue":9223372036854775807}`, 201, "")
+	s.Want("POST", internal, `{"itemId":"gone"}`, 201, "")
 	for k, call := range map[string]struct {
 		method, path, body, again, other string
 		status                           int
@@ -39,7 +40,11 @@ func TestRepeats(t *testing.T) {
 			`{"changes":[{"itemId":"a","amount":7}, {"itemId":"absent","amount":1}]}`,
 			`{"changes":[{"itemId":"absent","amount":1}]}`, 404,
 		},
-		"k8": {"POST", external + "a/reset", ``, `{}`, ``, 200},
+		"k8":  {"POST", external + "a/reset", ``, `{}`, ``, 200},
+		"k9":  {"POST", internal, `{"itemId":"new"}`, ` {"itemId":"new","initialValue":0}`, `{"itemId":"new2"}`, 201},
+		"k10": {"POST", internal, `{"itemId":"a"}`, `{"itemId":"a" }`, `{"itemId":"new2"}`, 409},
+		"k11": {"DELETE", internal + "/gone", ``, ``, ``, 204},
+		"k12": {"DELETE", internal + "/absent", ``, ``, ``, 404},
 	} {
 		first := s.Do(call.method, call.path, call.body, key, k)
 		if first.Status != call.status || first.Header.Get(replayed) != "" {
@@ -60,7 +65,6 @@ func TestRepeats(t *testing.T) {
 		s.WantProblem("PUT", internal+"/high", `{"value":1}`, 409, "IDEMPOTENCY_KEY_CONFLICT", key, key, k)
 	}
 	s.Want("GET", internal+"?itemIds=high", "", 200, "", key, "k1") // a read has no key
-	s.Want("POST", internal, `{"itemId":"b"}`, 201, "", key, "k1")  // nor has a creation, which repeats as COUNT_EXISTS
 }
 
 func TestBadKeys(t *testing.T) {
@@ -72,6 +76,8 @@ func TestBadKeys(t *testing.T) {
 		{"POST", external + "a/decrease"},
 		{"POST", external + "a/reset"},
 		{"PUT", internal + "/a", `{"value":5}`},
+		{"POST", internal, `{"itemId":"b"}`},
+		{"DELETE", internal + "/a", ``},
 		{"POST", batch, `{"changes":[{"itemId":"a","amount":1}]}`},
 	} {
 		for _, bad := range []string{

@@ -7,13 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
-	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
 // Metrics implements the observer of the domain, and counts what is cleaned up.
 type Metrics struct {
 	replays, conflicts prometheus.Counter
-	deleted            *prometheus.CounterVec
+	deleted            prometheus.Counter
 }
 
 var _ counting.Observer = (*Metrics)(nil)
@@ -27,12 +26,10 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_conflicts_total", Help: "Requests refused because their key belongs to another request.",
 		}),
-		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_cleanup_deleted_total", Help: "Expired rows that this replica deleted.",
-		}, []string{"table"}),
-	}
-	for _, table := range []string{postgres.Journal, postgres.Keys} {
-		m.deleted.WithLabelValues(table)
+			ConstLabels: prometheus.Labels{"table": "keys"},
+		}),
 	}
 	for _, c := range []prometheus.Collector{m.replays, m.conflicts, m.deleted} {
 		if err := reg.Register(c); err != nil {
@@ -48,5 +45,5 @@ func (m *Metrics) Replayed() { m.replays.Inc() }
 // Conflict implements counting.Observer.
 func (m *Metrics) Conflict() { m.conflicts.Inc() }
 
-// Deleted counts n expired rows of a table of the store.
-func (m *Metrics) Deleted(table string, n int) { m.deleted.WithLabelValues(table).Add(float64(n)) }
+// Deleted counts n expired keys.
+func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }

@@ -20,12 +20,11 @@ func TestMetrics(t *testing.T) {
 	m.Replayed()
 	m.Replayed()
 	m.Conflict()
-	m.Deleted("journal", 3)
+	m.Deleted(3)
 	const want = `
 # HELP counts_cleanup_deleted_total Expired rows that this replica deleted.
 # TYPE counts_cleanup_deleted_total counter
-counts_cleanup_deleted_total{table="journal"} 3
-counts_cleanup_deleted_total{table="keys"} 0
+counts_cleanup_deleted_total{table="keys"} 3
 # HELP counts_conflicts_total Requests refused because their key belongs to another request.
 # TYPE counts_conflicts_total counter
 counts_conflicts_total 1

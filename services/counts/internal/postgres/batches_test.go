@@ -9,11 +9,9 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
@@ -51,8 +49,11 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 			t.Fatalf("missing: %v", err)
 		}
 	}
-	waitsFor(t, db, 100*time.Millisecond) // longer than the first, brief wait
-	apptest.Execute(t, db, `SELECT FROM counts.count_values WHERE item_id <> 'locked' FOR UPDATE NOWAIT`)
+	waittest.Eventually(t, "nothing else is held between two tries", func() bool {
+		const query = `SELECT FROM counts.count_values WHERE item_id <> 'locked' FOR UPDATE NOWAIT`
+		_, err := db.ExecContext(t.Context(), query)
+		return err == nil
+	})
 	select {
 	case err := <-blocked:
 		t.Fatalf("a request for the locked count was answered: %v", err)
@@ -79,14 +80,14 @@ func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
 	holder := lock(t, db, "locked")
 	create := update("d", "a", "locked", "new")
 	create.Create = true
-	all, err := s.ApplyTogether(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
+	all, err := s.together(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
 		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, a := range all {
 		isLocked := i == 1 || i == 2 || i == 3 || i == 6
-		if a.Locked != isLocked || errors.Is(a.Err, counting.ErrNotFound) != (i == 4) {
+		if a.HeldUp != isLocked || errors.Is(a.Err, counting.ErrNotFound) != (i == 4) {
 			t.Errorf("request %d got %+v", i, a)
 		}
 	}
@@ -105,7 +106,7 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	apptest.WatchDeadlocks(t, dsn)
-	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	replicas := []*replica{openPatient(t, dsn), openPatient(t, dsn)}
 	const items, callers, each = 60, 24, 15
 	ids := make([]counting.ItemID, items)
 	for i := range ids {
@@ -132,62 +133,6 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	})
 	for k, id := range ids {
 		wantValue(t, replicas[0], id, sums[k].Load())
-	}
-}
-
-// Groups of two replicas that name new counts in crossing orders both wait for a third session, which has created one
-// of them and undoes that: each change is counted, nothing is created for what is refused, and there is no deadlock.
-func TestReplicasCreateTogether(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	apptest.WatchDeadlocks(t, dsn)
-	db, replicas := dbtest.Dial(t, dsn), []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
-	if _, err := replicas[0].Create(t.Context(), "full", math.MaxInt64); err != nil {
-		t.Fatal(err)
-	}
-	const rounds, counts = 5, 10
-	for round := range rounds {
-		ids := make([]counting.ItemID, counts)
-		for i := range ids {
-			ids[i] = counting.ItemID(fmt.Sprintf("%d %d", round, i))
-		}
-		holder := apptest.Hold(t, db, `INSERT INTO counts.count_values (item_id) VALUES ($1)`, string(ids[counts/2]))
-		group := make([]counting.Update, 3)
-		for i := range group {
-			group[i] = update("", ids...)
-			group[i].Create = true
-		}
-		slices.Reverse(group[1].Changes)
-		group[2].Changes = append(group[2].Changes, counting.Change{ItemID: "full", Delta: 1},
-			counting.Change{ItemID: counting.ItemID(fmt.Sprintf("%d refused", round)), Delta: 1})
-		answers := make(chan []postgres.Answer, len(replicas))
-		for i, replica := range replicas {
-			ofReplica := slices.Clone(group[:len(group)-i]) // one alone locks the full count
-			ofReplica[0].Key.Value = fmt.Sprintf("%d-%d", round, i)
-			go func() {
-				all, err := replica.ApplyTogether(t.Context(), time.Minute, ofReplica...)
-				if err != nil {
-					t.Error(err)
-				}
-				answers <- all
-			}()
-		}
-		apptest.WaitForBlocked(t, db, len(replicas))
-		holder.Rollback()
-		for range replicas {
-			for i, a := range <-answers {
-				if refused := i == 2; errors.Is(a.Err, counting.ErrOverflow) != refused || (a.Err != nil) != refused {
-					t.Errorf("round %d: request %d got %+v", round, i, a)
-				}
-			}
-		}
-		for _, id := range ids {
-			wantValue(t, replicas[0], id, int64(2*len(replicas)))
-		}
-	}
-	page, err := replicas[0].Page(t.Context(), "", "", 1000)
-	if err != nil || len(page) != counts*rounds+1 {
-		t.Errorf("%d counts are there, want %d (%v)", len(page), counts*rounds+1, err)
 	}
 }
 
@@ -257,60 +202,51 @@ func TestBatchWaitsForRoom(t *testing.T) {
 	wantValue(t, s, "full", 11)
 }
 
-// A batch may leave int64 with its sum and not with its value; the first change that does leave it is named.
-func TestBatchesBeyondInt64(t *testing.T) {
-	t.Parallel()
-	s := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
-	if _, err := s.Create(t.Context(), "low", math.MinInt64); err != nil {
-		t.Fatal(err)
-	}
-	mustCreate(t, s, "a", "zero")
-	u := counting.Update{Key: counting.Key{Value: "k"}, Changes: []counting.Change{
-		{ItemID: "low", Delta: math.MaxInt64}, {ItemID: "a", Delta: 1}, {ItemID: "low", Delta: math.MaxInt64},
-	}}
-	for _, replayed := range []bool{false, true} {
-		got, err := s.Apply(t.Context(), u)
-		if err != nil || got.Replayed != replayed || got.Values[0] != -1 || got.Values[2] != math.MaxInt64-1 {
-			t.Errorf("got %+v, %v", got, err)
-		}
-	}
-	u.Key.Value = "l"
-	_, err := s.Apply(t.Context(), u)
-	if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 0 {
-		t.Errorf("got %v, want change 0 refused", err)
-	}
-	thrice := counting.Update{Changes: slices.Repeat([]counting.Change{{ItemID: "zero", Delta: math.MaxInt64}}, 3)}
-	_, err = s.Apply(t.Context(), thrice)
-	if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 1 {
-		t.Errorf("three times the largest amount: %v, want change 1 refused", err)
-	}
-	wantValue(t, s, "a", 1)
-	wantValue(t, s, "zero", 0)
-	wantValue(t, s, "low", math.MaxInt64-1)
-}
-
-// Another session creates a count just before a batch does: the batch goes on from its value.
+// Another session creates a count just before batches of two replicas do: these go on from its value, and when it undoes
+// the count instead, they create it.
 func TestCreateMeetsACountJustCreated(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	holder := apptest.Hold(t, db, `INSERT INTO counts.count_values (item_id, current_value) VALUES ('new', 10)`)
-	u := update("k", "a", "new")
-	u.Create = true
-	answers := make(chan []postgres.Answer, 1)
-	go func() {
-		all, err := s.ApplyTogether(t.Context(), time.Minute, u)
-		if err != nil {
-			t.Error(err)
+	apptest.WatchDeadlocks(t, dsn)
+	db, replicas := dbtest.Dial(t, dsn), []*replica{openPatient(t, dsn), openPatient(t, dsn)}
+	for end, value := range map[string]int64{"commit": 10, "rollback": 0} {
+		old, created := counting.ItemID("old "+end), counting.ItemID("new "+end)
+		holder := apptest.Hold(t, db,
+			`INSERT INTO counts.count_values (item_id, current_value) VALUES ($1, 10)`, string(created))
+		const callers = 6
+		values := make(chan int64, callers)
+		for i := range callers {
+			u := update([]string{"", end + strconv.Itoa(i)}[i%2], old, created)
+			if u.Create = true; i%3 == 0 {
+				slices.Reverse(u.Changes)
+			}
+			go func() {
+				got, err := replicas[i%2].Apply(t.Context(), u)
+				if err != nil || got.Replayed {
+					t.Errorf("%s: %+v, %v", end, got, err)
+				}
+				values <- slices.Max(got.Values)
+			}()
 		}
-		answers <- all
-	}()
-	apptest.WaitForBlocked(t, db, 1)
-	holder.Commit()
-	for _, a := range <-answers {
-		if a.Err != nil || a.Replayed || !slices.Equal(a.Values, []int64{1, 11}) {
-			t.Errorf("got %+v, want 1 and 11", a)
+		apptest.WaitForBlocked(t, db, 2)
+		if end == "commit" {
+			holder.Commit()
+		} else {
+			holder.Rollback()
 		}
+
+		var all []int64
+		for range callers {
+			all = append(all, <-values)
+		}
+		slices.Sort(all)
+		for i, v := range all {
+			if v != value+int64(i)+1 {
+				t.Errorf("%s: the batches got %v", end, all)
+				break
+			}
+		}
+		wantValue(t, replicas[0], old, callers)
+		wantValue(t, replicas[0], created, value+callers)
 	}
-	wantValue(t, s, "new", 11)
 }

@@ -4,76 +4,38 @@ import (
 	"context"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Answer is what a request of a group got.
-type Answer struct {
-	counting.Result
+// ChangeTogether makes changes as one group, in a pass that waits for locks or, without a wait, skips them.
+func (s *Store) ChangeTogether(
+	ctx context.Context, wait time.Duration, requests ...counting.Request,
+) (answers []counting.Answer, err error) {
+	group := make([]request, len(requests))
+	for i, r := range requests {
+		group[i] = s.newRequest(r)
+	}
 
-	Err    error
-	Locked bool
+	a := &groupcommit.Attempt{LockWait: wait, SkipLocked: wait == 0}
+	err = s.limits.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		answers, err = s.change(ctx, tx, a, group)
+		return err
+	}, sqldb.WithLockTimeout(wait))
+	return answers, err
 }
 
-// ApplyTogether applies updates as one group, in a pass that waits for locks or, without a wait, skips them.
-func (s *Store) ApplyTogether(ctx context.Context, wait time.Duration, updates ...counting.Update) ([]Answer, error) {
-	group, apply := make([]request, len(updates)), s.applyGroup
-	if s.onCitus() {
-		apply = s.applyShardGroup
-	}
-	for i, u := range updates {
-		group[i] = s.newRequest(u)
-	}
-	answers, err := apply(ctx, coalesce.Pass{Wait: wait, SkipLocked: wait == 0}, group)
-	all := make([]Answer, len(answers))
-	for i, a := range answers {
-		if group[i].update == nil && a.Err == nil {
-			a.Value.values = []int64{a.Value.value}
-		}
-		all[i] = Answer{counting.Result{Values: a.Value.values, Replayed: a.Value.replayed}, a.Err, a.Locked}
-	}
-	return all, err
-}
-
-// CreateForShards creates the tables that only a distributed schema has.
-const CreateForShards = createSlotsSQL + "; " + createItemKeysSQL
-
-const (
-	// MaxSends is how often a statement is sent that is found not to be applied.
-	MaxSends = maxSends
-	// ResolveSlot is the look-up of an attempt.
-	ResolveSlot = resolveSlotSQL
-)
-
-// SpendSlots adds n free slots of an item's shard whose next attempts look-ups have taken.
-func (s *Store) SpendSlots(ctx context.Context, item string, n int) error {
-	spent := make(map[*slot]int64, n)
-	for range n {
-		used, shard, err := s.takeSlot(ctx, item)
-		if err != nil {
-			return err
-		}
-		var stored nullInts
-		if err := s.db.GetUnqueued(ctx, &stored, resolveSlotSQL, used.item, used.id, used.attempt); err != nil {
-			return err
-		}
-		used.attempt--
-		spent[used] = shard
-	}
-	for used, shard := range spent {
-		s.slots.push(shard, used)
-	}
-	return nil
-}
-
-// AgeSlots makes the free slots older.
-func (s *Store) AgeSlots(by time.Duration) {
-	s.slots.mu.Lock()
-	defer s.slots.mu.Unlock()
-	for _, free := range s.slots.free {
-		for _, f := range free {
-			f.made = f.made.Add(-by)
-		}
+// CitusStatements returns what is sent to a cluster, with its arguments, but for the creation of counts.
+func CitusStatements() map[string][]any {
+	t, ids, ints := textsOf(true), pq.StringArray{"a"}, pq.Int64Array{1}
+	adds := []any{"a", uuid.NewString(), 1, "50ms", ids, ints, ints, ints, ints, ints}
+	return map[string][]any{
+		t.addSeveral: adds, t.addFree: adds, t.lock: {ids, false}, t.lockFree: {ids, true},
+		t.addTo: {ids, ints, time.Now()}, t.replace: {ids, ints, time.Now()}, removeCountsSQL: {ids},
 	}
 }

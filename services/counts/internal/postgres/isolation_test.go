@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
@@ -26,7 +25,7 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	resets := make(chan error, 60)
 	for range cap(resets) {
 		go func() {
-			_, err := countingtest.Set(t.Context(), s, "locked", 5)
+			_, err := s.setTo(t.Context(), "locked", 5)
 			resets <- err
 		}()
 	}
@@ -65,13 +64,13 @@ func TestManyLockedRowsLeaveThePool(t *testing.T) {
 	sets := make(chan error, len(ids))
 	for _, id := range ids {
 		go func() {
-			_, err := countingtest.Set(t.Context(), s, id, 5)
+			_, err := s.setTo(t.Context(), id, 5)
 			sets <- err
 		}()
 	}
-	apptest.WaitForBlocked(t, db, 2)
+	apptest.WaitForBlocked(t, db, 1)
 	for i := range 20 {
-		if v, err := countingtest.Set(t.Context(), s, "free", int64(i)); err != nil || v.Current != int64(i) {
+		if v, err := s.setTo(t.Context(), "free", int64(i)); err != nil || v.Current != int64(i) {
 			t.Errorf("free: %d, %v", v.Current, err)
 		}
 	}
@@ -96,7 +95,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	}
 	for range cap(resets) {
 		err := <-resets
-		if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, bulkhead.ErrBusy) &&
+		if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, groupcommit.ErrLocked) &&
 			(!ours || outcome != sqldb.NotApplied) {
 			t.Errorf("got %v", err)
 		}
@@ -153,7 +152,7 @@ func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a")
 	holder := apptest.Hold(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
-	if _, err := countingtest.Add(t.Context(), s, "a", 1); !errors.Is(err, coalesce.ErrLocked) {
+	if _, err := countingtest.Add(t.Context(), s, "a", 1); !errors.Is(err, groupcommit.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
 	holder.Rollback()

@@ -3,11 +3,15 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/lib/pq"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -21,85 +25,76 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "counts", Distribution: distribution()}
 }
 
-// Session returns the session settings that the statements are written for: each is planned once for groups of any
-// size, and never reads a whole table, which its plan may outlive the smallness of.
+// Session returns the session settings that the statements are written for. Each is planned once, for groups of any
+// size, and never uses a sequential scan: the cached plan must survive the growth of the tables.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
 
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
-	db          *sqldb.DB
-	adds        *coalesce.Coalescer[string, request, reply]
-	ungrouped   *bulkhead.Bulkhead[string] // for Create, Set and Delete
-	lock        *contention.Metrics
-	lockTimeout time.Duration
-	journalTTL  time.Duration
-	keyTTL      time.Duration
+	limits groupcommit.Limits
+	keyTTL time.Duration
 
-	ofNoCaller, ofCallers keyedSQL
+	distributed bool // over a Citus cluster
+	texts       texts
 
-	// Of distributed counts; nil otherwise.
-	shards  *sqldb.Shards
-	sharded *coalesce.Sharded[string, request, reply]
-	slots   slots
-	onShard passSQL
+	adds    *groupcommit.Committer[string, plainAdd, addAnswer]
+	changes *groupcommit.Committer[string, request, counting.Answer]
+
+	requests atomic.Uint64       // of several counts, each of which has a lane to itself
+	permits  *semaphore.Weighted // to try a request alone
+	alone    atomic.Int64        // requests that are tried alone
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
 
-// Options are the settings of a store.
-type Options struct {
-	Limits       coalesce.Limits
-	MaxOpenConns int           // of the pool
-	KeyTTL       time.Duration // how long a request with a key can be repeated
-	JournalTTL   time.Duration // how long a statement whose answer got lost can be looked up; twice the time it is tried
-}
+// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups are under way: one for
+// lanes, one for reads and probes.
+const ReservedConns = 2
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options) (*Store, error) {
-	limits := o.Limits
+// New returns a store on the database of limits, whose schema must have been migrated. A request with a key can be
+// repeated for keyTTL.
+func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 	s := &Store{
-		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
-		ofNoCaller: newKeyedSQL(ofNoCaller()), ofCallers: newKeyedSQL(ofCallers()),
+		limits: limits, keyTTL: keyTTL, permits: semaphore.NewWeighted(1),
+		distributed: limits.DB.Cluster() == sqldb.ClusterCitus,
 	}
-	cfg := coalesce.Config[string, request, reply]{
-		Name:   "counts_add",
-		Key:    func(r request) string { return r.id },
-		Size:   request.size,
-		Weight: request.weight,
-
-		MaxItems: maxWeight, MaxBytes: maxBytes, QueueItems: queuedSteps,
-		Limits: limits,
-	}
-	groups := max(limits.InFlight, 1)
+	s.texts = textsOf(s.distributed)
 	var err error
-	if db.Cluster() == sqldb.ClusterCitus {
-		groups = max((o.MaxOpenConns-ReservedConns)*2/3, 1)
-		cfg.Run, cfg.InFlight = s.applyShardGroup, 1
-		s.onShard = updateOnShard()
-		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
-		s.sharded, err = coalesce.NewSharded(cfg, groups)
-	} else {
-		cfg.Run, cfg.Others, cfg.Await = s.applyGroup, request.others, s.await
-		s.adds, err = coalesce.New(cfg)
+	s.adds, err = groupcommit.New(groupcommit.Config[string, plainAdd, addAnswer]{
+		Limits: limits, Name: "counts_add", Key: plainAdd.lane, Place: plainAdd.lane, Size: plainAdd.size,
+		Send: s.sendAdds,
+	})
+	if err != nil {
+		return nil, err
 	}
-	s.ungrouped = bulkhead.New[string](o.MaxOpenConns-groups-ReservedConns, limits.Contention, limits.Share)
+	s.changes, err = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
+		Limits: limits, Name: "counts_change", Key: request.laneOf, Place: request.place, Size: request.size,
+		Send: s.sendChanges, Transaction: true,
+	})
 	return s, err
 }
 
-// queuedSteps bounds the changes of batches that wait: their memory, and more than about a second's work, behind which
-// a batch would wait until its time runs out.
-const queuedSteps = 32_000
-
-// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run and as many ungrouped
-// changes as may: one for the slow lane, one for reads and probes.
-const ReservedConns = 2
-
 // Close waits until every change in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {
-	if s.onCitus() {
-		return s.sharded.Close(ctx)
+	return errors.Join(s.adds.Close(ctx), s.changes.Close(ctx))
+}
+
+// Check returns an error that names the tables on which the role lacks a right, because every change would be refused.
+func Check(ctx context.Context, db *sqldb.DB) error {
+	const query = `SELECT coalesce(string_agg(name, ', '), '')
+		FROM unnest($1::text[]) AS name
+		WHERE NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
+			AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`
+	tables := pq.StringArray{"counts.count_values", "counts.idempotency_keys", "counts.slots"}
+
+	var refused string
+	if err := db.GetContext(ctx, &refused, query, tables); err != nil {
+		return err
 	}
-	return s.adds.Close(ctx)
+	if refused != "" {
+		return fmt.Errorf("the role of DATABASE_URL needs SELECT, INSERT, UPDATE and DELETE on %s", refused)
+	}
+	return nil
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -27,45 +27,48 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
+// replica is one replica's store.
+type replica struct {
+	countingtest.Repo
+
+	store *postgres.Store
+}
+
 // openStore opens one replica's store on a database.
-func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
+func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *replica {
 	t.Helper()
 	s, _ := openSeen(t, dsn, pooler, 2*time.Second)
 	return s
 }
 
 // openPatient opens a store with a lock timeout that no machine exceeds: a change that waits for a row gets it.
-func openPatient(t *testing.T, dsn string) *postgres.Store {
+func openPatient(t *testing.T, dsn string) *replica {
 	t.Helper()
 	s, _ := openSeen(t, dsn, sqldb.PoolerNone, 2*time.Minute)
 	return s
 }
 
-// openSeen opens one replica's store, whose lock metrics the test looks at.
-func openSeen(
-	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration,
-) (*postgres.Store, *apptest.Contention) {
-	t.Helper()
-	return openJournal(t, dsn, pooler, lockTimeout, time.Minute)
+// seen is what a test looks at beside a store's answers.
+type seen struct {
+	*apptest.Contention
+	*prometheus.Registry
 }
 
-// openJournal is openSeen with the time for which the journal keeps a row.
-func openJournal(
-	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout, journalTTL time.Duration,
-) (*postgres.Store, *apptest.Contention) {
+// openSeen opens one replica's store, whose metrics the test looks at.
+func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, seen) {
 	t.Helper()
-	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
+	look := seen{
+		apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true}), prometheus.NewRegistry(),
+	}
 	statementTimeout := 2 * lockTimeout
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "counts", Contention: seen.Metrics, Session: postgres.Session(),
-	}, prometheus.NewRegistry())
-	s, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: journalTTL,
-		Limits: coalesce.Limits{
-			LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
-		},
-	})
+		ApplicationName: "counts", Contention: look.Metrics, Session: postgres.Session(),
+	}, look.Registry)
+	s, err := postgres.New(groupcommit.Limits{
+		DB: db, Slots: groupcommit.NewSlots(db, "counts", statementTimeout, postgres.Slots()),
+		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: look.Metrics, Registry: look.Registry,
+	}, 15*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +77,34 @@ func openJournal(
 			t.Error(err)
 		}
 	})
-	return s, seen
+	return &replica{countingtest.Repo{CountValueRepository: s}, s}, look
+}
+
+// setTo sets a count without a key.
+func (r *replica) setTo(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
+	v, _, err := r.Set(ctx, counting.Key{}, id, value)
+	return v, err
+}
+
+// together applies updates as one group, in a pass that waits for locks or, without a wait, skips them.
+func (r *replica) together(ctx context.Context, wait time.Duration, updates ...counting.Update) ([]answer, error) {
+	requests := make([]counting.Request, len(updates))
+	for i, u := range updates {
+		requests[i] = countingtest.Request(u)
+	}
+	answers, err := r.store.ChangeTogether(ctx, wait, requests...)
+	all := make([]answer, len(answers))
+	for i, a := range answers {
+		all[i] = answer{Answer: a, Err: a.Err(requests[i])}
+	}
+	return all, err
+}
+
+// answer is what a request of a group got.
+type answer struct {
+	counting.Answer
+
+	Err error
 }
 
 func TestStorePassesTheSuite(t *testing.T) {
@@ -102,7 +132,7 @@ func lock(t *testing.T, db *sqlx.DB, id counting.ItemID) apptest.Holder {
 	return apptest.Hold(t, db, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, string(id))
 }
 
-func mustCreate(t *testing.T, s *postgres.Store, ids ...counting.ItemID) {
+func mustCreate(t *testing.T, s *replica, ids ...counting.ItemID) {
 	t.Helper()
 	for _, id := range ids {
 		if _, err := s.Create(t.Context(), id, 0); err != nil {
@@ -111,7 +141,7 @@ func mustCreate(t *testing.T, s *postgres.Store, ids ...counting.ItemID) {
 	}
 }
 
-func wantValue(t *testing.T, s *postgres.Store, id counting.ItemID, want int64) {
+func wantValue(t *testing.T, s *replica, id counting.ItemID, want int64) {
 	t.Helper()
 	if v, err := s.Find(t.Context(), id); err != nil || v.Current != want {
 		t.Errorf("%s is %d (%v), want %d", id, v.Current, err, want)
@@ -163,7 +193,7 @@ func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 	mustCreate(t, s, "locked")
 	holder := lock(t, db, "locked")
 	_, err := countingtest.Add(t.Context(), s, "locked", 1)
-	if !errors.Is(err, coalesce.ErrLocked) {
+	if !errors.Is(err, groupcommit.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
 	holder.Rollback()
@@ -225,7 +255,7 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	apptest.WatchDeadlocks(t, dsn)
-	var replicas []*postgres.Store
+	var replicas []*replica
 	for range 3 {
 		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
 	}

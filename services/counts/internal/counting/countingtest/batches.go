@@ -25,7 +25,7 @@ func changes(list ...by) []counting.Change {
 }
 
 // batch: each value is as if the changes had come one by one.
-func batch(t *testing.T, repo counting.CountValueRepository) {
+func batch(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	for id, initial := range map[counting.ItemID]int64{"a": 10, "b": 20, "c": 30} {
 		must[counting.CountValue](t)(repo.Create(ctx, id, initial))
@@ -60,7 +60,7 @@ func batch(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // batchCreates: missing counts start at 0, others go on from their value.
-func batchCreates(t *testing.T, repo counting.CountValueRepository) {
+func batchCreates(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "old", 10))
 	list := changes(by{"new", 2}, by{"old", 1}, by{"new", 3}, by{"'; DROP TABLE counts.count_values; --", -1})
@@ -80,7 +80,7 @@ func batchCreates(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // refusedBatches: the error names the change, and nothing is applied or created.
-func refusedBatches(t *testing.T, repo counting.CountValueRepository) {
+func refusedBatches(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 1))
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64-1))
@@ -132,7 +132,7 @@ func wantRefused(t *testing.T, name string, err error, index int, want error) {
 
 // batchesCross: batches that name the same counts in different orders, beside single changes of them, end and conserve
 // the sum.
-func batchesCross(t *testing.T, repo counting.CountValueRepository) {
+func batchesCross(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 60
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
@@ -155,7 +155,7 @@ func batchesCross(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // batchesAreWhole: concurrent batches on one count get consecutive runs of values, each its own.
-func batchesAreWhole(t *testing.T, repo counting.CountValueRepository) {
+func batchesAreWhole(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers, size = 40, 5
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))
@@ -183,7 +183,7 @@ func batchesAreWhole(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // batchesCreateTogether: of concurrent batches that miss the same counts, all are applied.
-func batchesCreateTogether(t *testing.T, repo counting.CountValueRepository) {
+func batchesCreateTogether(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 20
 	waittest.Together(t, callers, func(i int) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // hotItem: n concurrent changes give n different consecutive values.
-func hotItem(t *testing.T, repo counting.CountValueRepository) {
+func hotItem(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const n = 100
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 1000))
@@ -32,7 +32,7 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // oneCreator: of n that create one id, exactly one wins.
-func oneCreator(t *testing.T, repo counting.CountValueRepository) {
+func oneCreator(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	var won atomic.Int64
 	waittest.Together(t, 20, func(i int) error {
@@ -50,7 +50,7 @@ func oneCreator(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // deleteRace: each caller gets a value or "not found", and no count is created again.
-func deleteRace(t *testing.T, repo counting.CountValueRepository) {
+func deleteRace(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
 	var won atomic.Int64
@@ -80,7 +80,7 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 
 // overflowAtTheEdge: of callers that count up to the edge together, those whose change fits get it and the others are
 // refused, whatever their sum is; other counts go on.
-func overflowAtTheEdge(t *testing.T, repo counting.CountValueRepository) {
+func overflowAtTheEdge(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const left, callers = 20, 50
 	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))

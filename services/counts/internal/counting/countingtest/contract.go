@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-func create(t *testing.T, repo counting.CountValueRepository) {
+func create(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	for id, initial := range map[counting.ItemID]int64{"zero": 0, "max": math.MaxInt64, "min": math.MinInt64} {
 		v := must[counting.CountValue](t)(repo.Create(ctx, id, initial))
@@ -30,7 +30,7 @@ func create(t *testing.T, repo counting.CountValueRepository) {
 	wantErr(t, err, counting.ErrNotFound)
 }
 
-func findMany(t *testing.T, repo counting.CountValueRepository) {
+func findMany(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	for i, id := range []counting.ItemID{"a", "b", "c,d"} {
 		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)))
@@ -47,7 +47,7 @@ func findMany(t *testing.T, repo counting.CountValueRepository) {
 	}
 }
 
-func addChanges(t *testing.T, repo counting.CountValueRepository) {
+func addChanges(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	for _, step := range []struct{ delta, want int64 }{{1, 11}, {-20, -9}, {9, 0}, {math.MaxInt64, math.MaxInt64}} {
@@ -61,7 +61,7 @@ func addChanges(t *testing.T, repo counting.CountValueRepository) {
 	}
 }
 
-func set(t *testing.T, repo counting.CountValueRepository) {
+func set(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	for _, value := range []int64{0, math.MinInt64, math.MaxInt64, 7, 7} {
@@ -74,7 +74,7 @@ func set(t *testing.T, repo counting.CountValueRepository) {
 	}
 }
 
-func remove(t *testing.T, repo counting.CountValueRepository) {
+func remove(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	if err := repo.Delete(ctx, "a"); err != nil {
@@ -89,7 +89,7 @@ func remove(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // hostileIDs must make the round trip byte by byte and stay apart.
-func hostileIDs(t *testing.T, repo counting.CountValueRepository) {
+func hostileIDs(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	ids := []counting.ItemID{
 		"'; DROP TABLE counts.count_values; --",
@@ -138,7 +138,7 @@ func hostileIDs(t *testing.T, repo counting.CountValueRepository) {
 	}
 }
 
-func refusedChanges(t *testing.T, repo counting.CountValueRepository) {
+func refusedChanges(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	_, err := Add(ctx, repo, "absent", 1)
 	wantErr(t, err, counting.ErrNotFound)
@@ -148,7 +148,7 @@ func refusedChanges(t *testing.T, repo counting.CountValueRepository) {
 	wantErr(t, err, counting.ErrNotFound) // a refused change created nothing
 }
 
-func overflow(t *testing.T, repo counting.CountValueRepository) {
+func overflow(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64-1))
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64+1))
@@ -169,7 +169,7 @@ func overflow(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // endedContext: a caller that has gone must not change anything.
-func endedContext(t *testing.T, repo counting.CountValueRepository) {
+func endedContext(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

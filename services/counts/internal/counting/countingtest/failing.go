@@ -11,9 +11,9 @@ type Failing struct{ Err error }
 
 var _ counting.CountValueRepository = Failing{}
 
-// Create implements counting.CountValueRepository.
-func (f Failing) Create(context.Context, counting.ItemID, int64) (counting.CountValue, error) {
-	return counting.CountValue{}, f.Err
+// Change implements counting.CountValueRepository.
+func (f Failing) Change(context.Context, counting.Request) (counting.Answer, error) {
+	return counting.Answer{}, f.Err
 }
 
 // Find implements counting.CountValueRepository.
@@ -30,16 +30,3 @@ func (f Failing) FindMany(context.Context, []counting.ItemID) ([]counting.CountV
 func (f Failing) Page(context.Context, string, string, int) ([]counting.CountValue, error) {
 	return nil, f.Err
 }
-
-// Apply implements counting.CountValueRepository.
-func (f Failing) Apply(context.Context, counting.Update) (counting.Result, error) {
-	return counting.Result{}, f.Err
-}
-
-// Set implements counting.CountValueRepository.
-func (f Failing) Set(context.Context, counting.Key, counting.ItemID, int64) (counting.CountValue, bool, error) {
-	return counting.CountValue{}, false, f.Err
-}
-
-// Delete implements counting.CountValueRepository.
-func (f Failing) Delete(context.Context, counting.ItemID) error { return f.Err }

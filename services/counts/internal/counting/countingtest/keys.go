@@ -23,7 +23,7 @@ func keyed(value string, list ...by) counting.Update {
 }
 
 // repeats: a repeat gets the first answer, whatever the count is now, and changes nothing.
-func repeats(t *testing.T, repo counting.CountValueRepository) {
+func repeats(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	must[counting.CountValue](t)(repo.Create(ctx, "b", 20))
@@ -53,7 +53,7 @@ func repeats(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // repeatedSet: a repeat gets the first value and time.
-func repeatedSet(t *testing.T, repo counting.CountValueRepository) {
+func repeatedSet(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	first, replayed, err := repo.Set(ctx, key("k", 1), "a", 7)
@@ -70,7 +70,7 @@ func repeatedSet(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // conflicts: another request under a key does nothing, whatever operations the two are.
-func conflicts(t *testing.T, repo counting.CountValueRepository) {
+func conflicts(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
 	must[counting.Result](t)(repo.Apply(ctx, keyed("add", by{"a", 1})))
@@ -96,7 +96,7 @@ func conflicts(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // repeatedRefusals: a refusal is an answer like any other, although the change would be possible by now.
-func repeatedRefusals(t *testing.T, repo counting.CountValueRepository) {
+func repeatedRefusals(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64))
@@ -139,7 +139,7 @@ func repeatedRefusals(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // repeatedCreate: a repeat does not bring back a count that was deleted since.
-func repeatedCreate(t *testing.T, repo counting.CountValueRepository) {
+func repeatedCreate(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	update := keyed("k", by{"x", 3})
 	update.Create = true
@@ -155,8 +155,50 @@ func repeatedCreate(t *testing.T, repo counting.CountValueRepository) {
 	wantErr(t, err, counting.ErrNotFound)
 }
 
+// repeatedDelete: a repeat is answered as the first request was, and does not delete what was created since; neither
+// does a repeated creation create again.
+func repeatedDelete(t *testing.T, repo Repo) {
+	ctx := t.Context()
+	create := func(want error, wantReplayed bool) {
+		t.Helper()
+		v, replayed, err := repo.CreateOnce(ctx, key("create", 1), "x", 3)
+		wantErr(t, err, want)
+		if replayed != wantReplayed || want == nil && v.Current != 3 {
+			t.Errorf("created %+v, replayed %t, want %t", v, replayed, wantReplayed)
+		}
+	}
+	remove := func(name string, want error, wantReplayed bool) {
+		t.Helper()
+		replayed, err := repo.DeleteOnce(ctx, key(name, 1), "x")
+		wantErr(t, err, want)
+		if replayed != wantReplayed {
+			t.Errorf("%s: replayed is %t, want %t", name, replayed, wantReplayed)
+		}
+	}
+
+	remove("none to delete", counting.ErrNotFound, false)
+	create(nil, false)
+	remove("none to delete", counting.ErrNotFound, true)
+	remove("delete", nil, false)
+	create(nil, true)
+	_, err := repo.Find(ctx, "x")
+	wantErr(t, err, counting.ErrNotFound)
+
+	must[counting.CountValue](t)(repo.Create(ctx, "x", 5))
+	remove("delete", nil, true)
+	wantValue(ctx, t, repo, "x", 5)
+	for _, replayed := range []bool{false, true} {
+		_, got, err := repo.CreateOnce(ctx, key("exists", 1), "x", 3)
+		if wantErr(t, err, counting.ErrExists); got != replayed {
+			t.Errorf("a second creation: replayed is %t, want %t", got, replayed)
+		}
+	}
+	_, err = repo.DeleteOnce(ctx, key("exists", 2), "x")
+	wantErr(t, err, counting.ErrKeyConflict)
+}
+
 // freeKey: a caller that has gone uses no key up.
-func freeKey(t *testing.T, repo counting.CountValueRepository) {
+func freeKey(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 0))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -170,7 +212,7 @@ func freeKey(t *testing.T, repo counting.CountValueRepository) {
 }
 
 // oneOfAKey: of n at once with one key, one is applied and all get its answer.
-func oneOfAKey(t *testing.T, repo counting.CountValueRepository) {
+func oneOfAKey(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 40
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
@@ -218,7 +260,7 @@ func oneOfAKey(t *testing.T, repo counting.CountValueRepository) {
 
 // keysOnAHotItem: changes with and without keys and batches share a count, each key is sent twice, and each distinct
 // request is counted once.
-func keysOnAHotItem(t *testing.T, repo counting.CountValueRepository) {
+func keysOnAHotItem(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const keys = 40
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))

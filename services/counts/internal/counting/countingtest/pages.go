@@ -9,7 +9,7 @@ import (
 )
 
 // pages: each prefix is paged in byte order, with no count missing or twice, whatever the size of the pages.
-func pages(t *testing.T, repo counting.CountValueRepository) {
+func pages(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	ids := []string{
 		" ", "%", "A", `\`, "_", "a", "a%", "a/b", "a/b/c", "a_", "aa", "ab", "abc", "b", "z", "~", "~~", "a~", "a~b",

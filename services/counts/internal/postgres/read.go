@@ -2,11 +2,70 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
+
+// row is a count_values row.
+type row struct {
+	ItemID    string    `db:"item_id"`
+	Current   int64     `db:"current_value"`
+	UpdatedAt time.Time `db:"last_updated_at"`
+}
+
+func (r row) value() counting.CountValue {
+	return counting.CountValue{ItemID: counting.ItemID(r.ItemID), Current: r.Current, UpdatedAt: r.UpdatedAt.UTC()}
+}
+
+func toValues(rows []row) []counting.CountValue {
+	values := make([]counting.CountValue, len(rows))
+	for i, r := range rows {
+		values[i] = r.value()
+	}
+	return values
+}
+
+// Find implements counting.CountValueRepository.
+func (s *Store) Find(ctx context.Context, id counting.ItemID) (counting.CountValue, error) {
+	const query = `
+SELECT item_id, current_value, last_updated_at
+  FROM counts.count_values
+ WHERE item_id = $1`
+	var r row
+	err := s.limits.DB.GetContext(ctx, &r, query, string(id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return counting.CountValue{}, counting.ErrNotFound
+	}
+	if err != nil {
+		return counting.CountValue{}, err
+	}
+	return r.value(), nil
+}
+
+// FindMany implements counting.CountValueRepository.
+func (s *Store) FindMany(ctx context.Context, ids []counting.ItemID) ([]counting.CountValue, error) {
+	const query = `
+SELECT item_id, current_value, last_updated_at
+  FROM counts.count_values
+ WHERE item_id = ANY ($1)`
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+
+	var rows []row
+	if err := s.limits.DB.SelectContext(ctx, &rows, query, pq.StringArray(names)); err != nil {
+		return nil, err
+	}
+	return toValues(rows), nil
+}
 
 // pageSQL reads at most the limit's rows, in the order of the index. A planner that knew the values would take some
 // ranges for short ones, and read and sort all of them for each page: so the end of the prefix stands outside, and the
@@ -25,7 +84,7 @@ SELECT item_id, current_value, last_updated_at
 // Page implements counting.CountValueRepository.
 func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
 	var rows []row
-	if err := s.db.SelectContext(ctx, &rows, pageSQL, prefix, after, limit, prefixEnd(prefix)); err != nil {
+	if err := s.limits.DB.SelectContext(ctx, &rows, pageSQL, prefix, after, limit, prefixEnd(prefix)); err != nil {
 		return nil, err
 	}
 	return toValues(rows), nil
