@@ -42,6 +42,8 @@ var _ = register(services.Iidy, kind{
 	mutants: []Mutant{
 		mutant("now", "services/iidy/internal/postgres/claimed.go",
 			"now() for clock_timestamp() in a lease", windowHeld, lateChanges),
+		mutant("storedafter", "platform/groupcommit/transact.go",
+			"answers are stored after COMMIT", windowCommits, linearizable),
 	},
 })
 
