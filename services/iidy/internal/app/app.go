@@ -43,6 +43,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+
 	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.BulkTimeout,
 		groupcommit.Beside(postgres.Table))
 	store, err := postgres.New(postgres.Options{
@@ -57,6 +58,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err

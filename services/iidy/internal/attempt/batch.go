@@ -45,6 +45,7 @@ func (b *batch) gather(list List, source Source, spool Spool) error {
 			}
 			return b.spill(spool)
 		}
+
 		if err == nil {
 			err = checkItem(list, item)
 		}
@@ -54,6 +55,7 @@ func (b *batch) gather(list List, source Source, spool Spool) error {
 		if err != nil {
 			return err
 		}
+
 		b.items.Add(item)
 		if b.items.Size() >= keptBytes || b.items.Len() > MaxBatch {
 			if err := b.spill(spool); err != nil {

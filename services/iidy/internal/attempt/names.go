@@ -53,6 +53,7 @@ func checkItem(list List, item []byte) error {
 		return invalid(ErrTooLong, "it and the list's name have %d bytes together, at most %d are allowed",
 			len(list)+len(item), MaxBytes)
 	}
+
 	ascii := true
 	for _, c := range item {
 		switch {
@@ -65,6 +66,7 @@ func checkItem(list List, item []byte) error {
 			ascii = false
 		}
 	}
+
 	if !ascii && !utf8.Valid(item) {
 		return invalid(ErrInvalidItem, "it is not valid UTF-8")
 	}

@@ -14,6 +14,7 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 		if err != nil {
 			return err
 		}
+
 		if length := c.Request().ContentLength; length < 0 || length > shortBody {
 			if err := h.service.Fits(length); err != nil {
 				return err // before the client has sent it all in vain
@@ -24,6 +25,7 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 			}
 			defer end()
 		}
+
 		items, err := source(c.Request())
 		if err != nil {
 			return err

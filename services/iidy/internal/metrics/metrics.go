@@ -57,6 +57,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "iidy_large_answers_refused_total", Help: "Pages and claims refused because others held these 64 MiB.",
 		}),
 	}
+
 	// A counter that is absent until its first event hides that event from rate().
 	for _, change := range []string{added, incremented, deleted, claimed, extended, released, abandoned} {
 		m.items.WithLabelValues(change)
@@ -64,6 +65,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	for _, c := range attempt.Changes() {
 		m.batches.WithLabelValues(label(c))
 	}
+
 	for _, c := range []prometheus.Collector{m.items, m.batches, m.inFlight, m.refused, m.answers, m.noMemory} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of iidy: %w", err)

@@ -121,11 +121,13 @@ DECLARE staged_items NO SCROLL CURSOR FOR
 	if _, err := tx.ExecContext(ctx, read); err != nil {
 		return 0, err
 	}
+
 	for {
 		var items []string
 		if err := tx.SelectContext(ctx, &items, fetch); err != nil || len(items) == 0 {
 			return total, err
 		}
+
 		n, err := change(strings.Join(items, "\n"))
 		if err != nil {
 			return 0, err

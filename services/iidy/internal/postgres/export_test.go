@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,6 +36,7 @@ func Kept() map[string]int {
 	kept := map[string]int{
 		t.get: 3, existsSQL: 1, pageSQL: 4, countsSQL: 1, t.claim: 6, t.extend: 3, t.release: 2, t.abandon: 3,
 		addSentSQL + inOrderSQL: 2, addSentSQL + inOrderSQL + unlessThereSQL: 2, groupSQL(attempt.Add, false, isTrue): 7,
+		oneSQL(attempt.Add): 8, oneSQL(attempt.Increment): 9, oneSQL(attempt.Delete): 8,
 	}
 	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
 		kept[t.batch[change]], kept[groupSQL(change, false, isTrue)], kept[groupSQL(change, true, isTrue)] = 3, 8, 8
@@ -55,7 +57,11 @@ func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
 	}
 	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
 		statements[t.batch[change]] = []any{string(list), string(claim), "a\nb"}
-		statements[groupSQL(change, false, itself)] = group
+		one := append(slices.Clone(group[:4]), string(list), "a", "[1]", "[0]")
+		if change == attempt.Increment {
+			one = append(one, 1)
+		}
+		statements[oneSQL(change)], statements[groupSQL(change, false, itself)] = one, group
 		statements[groupSQL(change, true, itself)] = group
 	}
 	return statements

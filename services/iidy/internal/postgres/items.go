@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -80,15 +81,11 @@ func (s *Store) get(ctx context.Context, group []key) (attempts []int64, err err
 	return attempts, err
 }
 
-// The parts of a group's statement. $1, $2 and $3 are the slot's place, its id and the attempt, $4 is the lock_timeout,
-// $5 and $6 are the lists and the items of the requests, and $7 how often an item is changed, where it is named first,
-// and else 0. $8 are the lists, each once.
-//
-// The slot is locked first; where it does not hold the attempt before, nothing is asked for. lock_timeout is set in a
-// sub-select that is evaluated before a row is touched. Items are locked in byte order, by the ORDER BY below LATERAL,
-// and the clock is read when all are.
+// The parts of the statements of changes. $1, $2 and $3 are the slot's place, its id and the attempt, $4 is the
+// lock_timeout, which is set in a sub-select that is evaluated before a row is touched. The slot is locked first; where
+// it does not hold the attempt before, nothing is changed.
 const (
-	askedSQL = `
+	slotSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM iidy.slots
@@ -97,7 +94,54 @@ WITH slot AS MATERIALIZED (
        AND attempt = $3 - 1
        AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
        FOR UPDATE
-), asked AS MATERIALIZED (
+)`
+
+	// doneSQL stores the answers, with the time at which all items were changed.
+	doneSQL = `
+), done AS (
+    UPDATE iidy.slots s
+       SET attempt = $3, answers = a.answers, used_at = a.t
+      FROM answers a
+     WHERE s.place = $1
+       AND s.id = (SELECT id FROM slot)
+    RETURNING s.answers, s.used_at
+)
+SELECT answers, greatest(date_part('epoch', used_at - statement_timestamp()), 0) AS waited FROM done`
+)
+
+// oneSQL returns the statement of changes of one item, which takes half of the time of a group's. $5 and $6 are the list
+// and the item, $7 and $8 the answers if it was changed and if not, and $9 how often to increment it.
+func oneSQL(change attempt.Change) string {
+	const (
+		increment = `
+    UPDATE iidy.lists l
+       SET attempts = least(l.attempts, 9223372036854775807 - $9::bigint) + $9
+     WHERE l.list = $5 AND l.item = $6 AND EXISTS (SELECT FROM slot)`
+
+		remove = `
+    DELETE FROM iidy.lists l
+     WHERE l.list = $5 AND l.item = $6 AND EXISTS (SELECT FROM slot)`
+
+		add = `
+    INSERT INTO iidy.lists (list, item)
+    SELECT $5, $6
+     WHERE EXISTS (SELECT FROM slot)
+    ON CONFLICT (list, item) DO NOTHING`
+
+		answers = `
+    RETURNING 1
+), answers AS MATERIALIZED (
+    SELECT CASE WHEN count(*) > 0 THEN $7::json ELSE $8::json END AS answers, clock_timestamp() AS t FROM changed`
+	)
+	changed := [...]string{attempt.Add: add, attempt.Increment: increment, attempt.Delete: remove}[change]
+	return slotSQL + `, changed AS (` + changed + answers + doneSQL
+}
+
+// The parts of a group's statement. $5 and $6 are the lists and the items of the requests, and $7 how often an item is
+// changed, where it is named first, and else 0. $8 are the lists, each once. Items are locked in byte order, by the
+// ORDER BY below LATERAL.
+const (
+	askedSQL = slotSQL + `, asked AS MATERIALIZED (
     SELECT a.list COLLATE "C" AS list, a.item COLLATE "C" AS item, a.times, a.n
       FROM unnest($5::text[], $6::text[], $7::bigint[]) WITH ORDINALITY AS a (list, item, times, n)
      WHERE EXISTS (SELECT FROM slot)
@@ -112,8 +156,6 @@ WITH slot AS MATERIALIZED (
             WHERE l.list = a.list AND l.item = a.item AND `
 
 	changedSQL = `) AS h
-), clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS t, count(*) AS n FROM held
 ), changed AS (`
 
 	incrementSQL = `
@@ -126,38 +168,33 @@ WITH slot AS MATERIALIZED (
     DELETE FROM iidy.lists l
      USING ` + fewHeldSQL + theseSQL
 
-	// fewHeldSQL reads held by limits that make the planner expect one row for a thousand: it then looks each up by the
-	// key, where it would else read the whole list to join it with them.
+	// fewHeldSQL reads held by limits, hidden in sub-selects, that make the planner expect one row for a thousand: it then
+	// looks each up by the key, where it would else read the whole list to join it with them.
 	fewHeldSQL = `(SELECT list, item FROM (SELECT list, item FROM (SELECT list, item FROM held` + fewSQL
 
-	fewSQL = limitSQL + limitSQL + limitSQL
+	fewSQL = allSQL + allSQL + allSQL
 
-	limitSQL = ` LIMIT (SELECT count(*) FROM held)) AS h`
+	allSQL = ` LIMIT (SELECT 9223372036854775807)) AS h`
 
 	// theseSQL looks the rows of h up by the key. With = in place of ANY the planner would join them with the whole key
 	// while the table is small, and keep that plan.
 	theseSQL = `
      WHERE l.list = ANY (ARRAY[h.list]) AND l.item = h.item AND `
 
-	returnThemSQL = `
-    RETURNING l.list, l.item
-)`
-
-	// addSQL is of one server. On Citus an INSERT in a CTE does not go to a worker whole: see addOnShard.
+	// addSQL is of one server. On Citus an INSERT in a CTE does not go to a worker whole: see addGroup.
 	addSQL = askedSQL + `, changed AS (
     INSERT INTO iidy.lists AS l (list, item)
     SELECT list, item
       FROM asked
      WHERE times > 0
      ORDER BY list, item
-    ON CONFLICT (list, item) DO NOTHING
-    RETURNING l.list, l.item
-), clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS t, count(*) AS n FROM changed
-)`
+    ON CONFLICT (list, item) DO NOTHING`
 
-	answersSQL = `, answers AS MATERIALIZED (
-    SELECT json_agg(CASE WHEN (a.list, a.item) IN (SELECT list, item FROM changed) THEN `
+	answersSQL = `
+    RETURNING l.list, l.item
+), answers AS MATERIALIZED (
+    SELECT clock_timestamp() AS t,
+           json_agg(CASE WHEN (a.list, a.item) IN (SELECT list, item FROM changed) THEN `
 
 	// An item is added or deleted once, and incremented by each request.
 	onceSQL = `(a.times > 0)::int`
@@ -169,19 +206,9 @@ WITH slot AS MATERIALIZED (
                                         FROM iidy.lists l
                                        WHERE l.list = a.list AND l.item = a.item AND `
 
-	doneSQL = `
+	inTurnSQL = `
                          ELSE 0 END ORDER BY a.n) AS answers
-      FROM asked a
-), done AS (
-    UPDATE iidy.slots s
-       SET attempt = $3, answers = a.answers, used_at = k.t
-      FROM answers a, clock k
-     WHERE s.place = $1
-       AND s.id = (SELECT id FROM slot)
-    RETURNING s.answers
-)
-SELECT d.answers, greatest(date_part('epoch', k.t - statement_timestamp()), 0) AS waited
-  FROM done d, clock k`
+      FROM asked a`
 )
 
 // groupSQL returns the statement of a group of changes.
@@ -192,27 +219,28 @@ func groupSQL(change attempt.Change, skipLocked bool, only condition) string {
 		lock, locked = " FOR UPDATE SKIP LOCKED", lockedSQL+ofLists+") THEN NULL"
 	}
 
-	held := heldSQL + ofLists + lock + changedSQL
+	held, end := heldSQL+ofLists+lock+changedSQL, locked+inTurnSQL+doneSQL
 	switch change {
 	case attempt.Increment:
-		return held + incrementSQL + ofLists + returnThemSQL + answersSQL + eachSQL + locked + doneSQL
+		return held + incrementSQL + ofLists + answersSQL + eachSQL + end
 	case attempt.Delete:
-		return held + deleteSQL + ofLists + returnThemSQL + answersSQL + onceSQL + locked + doneSQL
+		return held + deleteSQL + ofLists + answersSQL + onceSQL + end
 	case attempt.Add: // an item that is being added is invisible, and cannot be skipped
 	}
-	return addSQL + answersSQL + onceSQL + doneSQL
+	return addSQL + answersSQL + onceSQL + inTurnSQL + doneSQL
 }
 
 // group holds the parameters of a group's statement.
 type group struct {
 	lists, items pq.StringArray
 	times        pq.Int64Array
+	keys         int // different ones
 }
 
 // newGroup returns the parameters for requests of a change.
 func newGroup(change attempt.Change, named []key) group {
 	n := len(named)
-	g := group{make(pq.StringArray, n), make(pq.StringArray, n), make(pq.Int64Array, n)}
+	g := group{make(pq.StringArray, n), make(pq.StringArray, n), make(pq.Int64Array, n), 0}
 
 	first := make(map[key]int, n)
 	for i, k := range named {
@@ -225,6 +253,7 @@ func newGroup(change attempt.Change, named []key) group {
 			g.times[at]++
 		}
 	}
+	g.keys = len(first)
 	return g
 }
 
@@ -235,25 +264,44 @@ func (g group) distinct() pq.StringArray {
 	return slices.Compact(lists)
 }
 
+// answers returns what the slot stores for requests for one item, of which the first few have changed it.
+func (g group) answers(few int) []byte {
+	answers := make([]int, len(g.items))
+	for i := range few {
+		answers[i] = 1
+	}
+	encoded, _ := json.Marshal(answers) // numbers can be encoded
+	return encoded
+}
+
 // sender is a groupcommit.Config.Send.
 type sender = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error
 
 // send returns what sends the groups of a change, each in one statement.
 func send(change attempt.Change, only condition) sender {
-	waits, skips := groupSQL(change, false, only), groupSQL(change, true, only)
+	one, waits, skips := oneSQL(change), groupSQL(change, false, only), groupSQL(change, true, only)
 	return func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error {
-		query, g := waits, newGroup(change, named)
+		g := newGroup(change, named)
+		query, args := waits, []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}
 		if a.SkipLocked {
 			query = skips
 		}
-		args := []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait), g.lists, g.items, g.times}
-		if change != attempt.Add {
-			args = append(args, g.distinct())
+		switch {
+		case g.keys == 1 && !a.SkipLocked:
+			times := int(g.times[0]) // of an add or a delete 1
+			query, args = one, append(args, g.lists[0], g.items[0], g.answers(times), g.answers(0))
+			if change == attempt.Increment {
+				args = append(args, times)
+			}
+		case change == attempt.Add:
+			args = append(args, g.lists, g.items, g.times)
+		default:
+			args = append(args, g.lists, g.items, g.times, g.distinct())
 		}
 
 		var row struct {
 			Answers []byte  `db:"answers"`
-			Waited  float64 `db:"waited"` // until all items were locked, in seconds
+			Waited  float64 `db:"waited"` // until all items were changed, in seconds
 		}
 		err := s.GetContext(ctx, &row, query, args...)
 		if errors.Is(err, sql.ErrNoRows) {
