@@ -32,6 +32,11 @@ type Config[K comparable, Q, R any] struct {
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
+	// SetsLockWait says that the first statement of the transaction sets lock_timeout to [Attempt.LockWait], which saves a
+	// round trip.
+	SetsLockWait bool
+	// Lease describes what a group leases before it is sent; nil: nothing.
+	Lease *Lease[Q]
 
 	MaxItems int // requests in a group; default 500
 	MaxBytes int // sum of Size in a group; default 64 KiB
@@ -76,8 +81,11 @@ type Attempt struct {
 	// LockWait is the lock_timeout of the statements.
 	LockWait time.Duration
 	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
-	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
+	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait, and
+	// for each group that first needs leases.
 	SkipLocked bool
+	// Lease is the token of the group's leases, of [Lease.Take].
+	Lease string
 	// Slot names the slot, and Number the attempt that this sending takes. A transaction calls Store. A single statement
 	// locks the slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the
 	// clock's time. Where there is no such row, it changes nothing, and Send returns ErrNoSlot.
@@ -163,6 +171,10 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
 		return nil, errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
+	}
+
+	if l := cfg.Lease; l != nil && (l.Take == nil || l.Release == nil || l.RetryWait <= 0) {
+		return nil, errors.New("groupcommit: a Lease needs Take, Release and RetryWait")
 	}
 
 	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
