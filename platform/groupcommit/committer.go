@@ -32,9 +32,6 @@ type Config[K comparable, Q, R any] struct {
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
-	// SetsLockWait says that the first statement of the transaction sets lock_timeout to [Attempt.LockWait], which saves a
-	// round trip.
-	SetsLockWait bool
 	// Lease describes what a group leases before it is sent; nil: nothing.
 	Lease *Lease[Q]
 
@@ -84,8 +81,8 @@ type Attempt struct {
 	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait, and
 	// for each group that first needs leases.
 	SkipLocked bool
-	// Lease is the token of the group's leases, of [Lease.Take].
-	Lease string
+	// Lease is the token that [Lease.Take] has returned for the group.
+	Lease any
 	// Slot names the slot, and Number the attempt that this sending takes. A transaction calls Store. A single statement
 	// locks the slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the
 	// clock's time. Where there is no such row, it changes nothing, and Send returns ErrNoSlot.
@@ -100,6 +97,11 @@ type Attempt struct {
 
 	storeSQL string
 }
+
+const storeSQL = `
+UPDATE %s
+   SET attempt = $2, answers = $3, used_at = clock_timestamp()
+ WHERE id = $1 AND attempt = $2 - 1`
 
 // Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
 // transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not

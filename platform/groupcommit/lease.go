@@ -13,9 +13,9 @@ type Lease[Q any] struct {
 	// whether another holder has its key: such a request is not sent, and waits in the lane of its key. With
 	// pass.SkipLocked it waits for no key; without it the group is of one key, and Take may wait for pass.LockWait. Its
 	// errors mean that nothing was leased, as far as Take could see to it.
-	Take func(ctx context.Context, pass Attempt, group []Q) (token string, held []bool, err error)
+	Take func(ctx context.Context, pass Attempt, group []Q) (token any, held []bool, err error)
 	// Release gives back what Send has not: its group failed, or the answer to these requests is null.
-	Release func(ctx context.Context, token string, group []Q)
+	Release func(ctx context.Context, token any, group []Q)
 
 	// RetryWait is the pause after a lane found its key held, half more or less. Required.
 	RetryWait time.Duration

@@ -20,7 +20,7 @@ type leases struct {
 	takes int
 }
 
-func (l *leases) take(_ context.Context, _ groupcommit.Attempt, group []request) (string, []bool, error) {
+func (l *leases) take(_ context.Context, _ groupcommit.Attempt, group []request) (any, []bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takes++
@@ -34,11 +34,11 @@ func (l *leases) take(_ context.Context, _ groupcommit.Attempt, group []request)
 	return token, held, nil
 }
 
-func (l *leases) release(_ context.Context, token string, group []request) {
+func (l *leases) release(_ context.Context, token any, group []request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, q := range group {
-		if l.held[q.key] == token {
+		if token == l.held[q.key] {
 			delete(l.held, q.key)
 		}
 	}
