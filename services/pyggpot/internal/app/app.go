@@ -34,7 +34,7 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight)
+	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.RequestTimeout)
 	store, err := postgres.New(limits, postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 	})

@@ -2,10 +2,10 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lib/pq"
@@ -42,116 +42,120 @@ func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) 
 	return a.Moved, nil
 }
 
-// fencedPot is a row of fenceSQL.
-type fencedPot struct {
-	row
-
-	Waited float64 `db:"waited"` // until all pots were locked, in seconds
-}
-
-// sendGroup sends the changes of leased pots: see groupcommit.Config.Send.
-func (s *Store) sendGroup(ctx context.Context, tx groupcommit.Session, a *groupcommit.Attempt, group []pot.Change) error {
-	ids := idsOf(group)
-	var rows []fencedPot
-	idle := sqldb.Milliseconds(min(s.options.TTL, maxIdle))
-	err := tx.SelectContext(ctx, &rows, fenceSQL, ids, a.Lease, sqldb.Milliseconds(a.LockWait), idle)
-	if err != nil {
-		return err
-	}
-	before := make(map[pot.ID]pot.Pot, len(rows))
-	for _, r := range rows {
-		before[pot.ID(r.ID)] = r.domain()
-		a.Waited = max(a.Waited, time.Duration(r.Waited*float64(time.Second)))
-	}
-
-	after, decided := pot.Decide(before, group, pot.NewSource())
-	answers := make([]*answer, len(group))
-	for i, d := range decided {
-		if d != nil {
-			answers[i] = &answer{Moved: d.Moved, Full: d.Full}
-		}
-	}
-	if len(rows) < len(ids) {
-		if err := s.answerMissing(ctx, tx, ids, group, before, answers); err != nil {
-			return err
-		}
-	}
-
-	return write(ctx, tx, a, before, after, answers)
-}
-
-// answerMissing answers the changes of pots that are not there. The other pots without an answer have lost their lease.
-func (s *Store) answerMissing(
-	ctx context.Context, tx groupcommit.Session, ids pq.Int32Array, group []pot.Change, fenced map[pot.ID]pot.Pot,
-	answers []*answer,
-) error {
-	var there []int32
-	if err := tx.SelectContext(ctx, &there, `SELECT id FROM pyggpot.pot WHERE id = ANY($1::integer[])`, ids); err != nil {
-		return err
-	}
-	for i, c := range group {
-		if answers[i] == nil && !slices.Contains(there, int32(c.Pot)) {
-			answers[i] = &answer{Missing: true}
-		}
-	}
-	s.lock.Conflicts(contention.Lost, int64(len(there)-len(fenced)))
-	return nil
-}
-
-// writeSQL writes the kinds that have changed and the sum of all, releases the leases, and stores the answers in the
-// slot.
-const writeSQL = `
-WITH coins AS (
+// changeSQL writes the pots of a group, releases their leases, and stores the answers in the group's slot, in one
+// commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the fence
+// does not let all pots pass, it writes none, and stores $12 for the answers. lock_timeout is set in a sub-select that is
+// evaluated before a row is touched.
+const changeSQL = `
+WITH slot AS MATERIALIZED (
+    SELECT id
+      FROM pyggpot.slots
+     WHERE id = $1
+       AND attempt = $2 - 1
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
+       FOR UPDATE
+), fenced AS MATERIALIZED (` + fenceSQL + `
+), pass AS MATERIALIZED (
+    SELECT cardinality($4::integer[]) - count(*) AS lost,
+           extract(epoch FROM clock_timestamp() - statement_timestamp())::float8 AS waited
+      FROM fenced
+), coins AS (
     INSERT INTO pyggpot.coin (pot_id, denomination, coin_count)
     SELECT pot_id, denomination, coin_count
-      FROM unnest($3::integer[], $4::integer[], $5::integer[]) AS n (pot_id, denomination, coin_count)
+      FROM unnest($8::integer[], $9::integer[], $10::integer[]) AS n (pot_id, denomination, coin_count)
+     WHERE (SELECT lost FROM pass) = 0
         ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = excluded.coin_count
 ), pots AS (
     UPDATE pyggpot.pot AS p
-       SET coins = n.coins, lock = NULL, lock_expire_time = NULL
-      FROM unnest($1::integer[], $2::integer[]) AS n (id, coins)
-     WHERE p.id = n.id
+       SET coins = f.coins, lock = NULL, lock_expire_time = NULL
+      FROM fenced AS f
+     WHERE p.id = f.id
+       AND (SELECT lost FROM pass) = 0
 )
-UPDATE pyggpot.slots
-   SET attempt = $7, answers = $8, used_at = clock_timestamp()
- WHERE id = $6 AND attempt = $7 - 1`
+UPDATE pyggpot.slots AS s
+   SET attempt = $2, answers = CASE pass.lost WHEN 0 THEN $11::json ELSE $12::json END, used_at = clock_timestamp()
+  FROM pass
+ WHERE s.id = (SELECT id FROM slot)
+RETURNING s.answers, pass.lost, pass.waited`
 
-// write sends writeSQL for the fenced pots.
-func write(
-	ctx context.Context, tx groupcommit.Session, a *groupcommit.Attempt, before map[pot.ID]pot.Pot,
-	after map[pot.ID]pot.Contents, answers []*answer,
+// sendGroup decides the changes of leased pots and sends them: see groupcommit.Config.Send. What the pots held when
+// they were leased they hold still, if the fence lets them pass. Otherwise no change of the group gets an answer.
+func (s *Store) sendGroup(
+	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []pot.Change,
 ) error {
-	var ids, pots, kinds pq.Int32Array
-	var totals, counts pq.Int64Array
-	for id, contents := range after {
-		ids, totals = append(ids, int32(id)), append(totals, contents.Total())
-		for kind, n := range contents {
-			if n != before[id].Contents[kind] {
-				pots, kinds, counts = append(pots, int32(id)), append(kinds, int32(kind)), append(counts, n)
-			}
-		}
-	}
-
-	var err error
-	if a.Answers, err = json.Marshal(answers); err != nil {
+	l := a.Lease.(*lease) //nolint:forcetypeassert,errcheck // take has made it
+	w := l.decide(group)
+	made, err := json.Marshal(w.answers)
+	if err != nil {
 		return fmt.Errorf("encode the answers: %w", err)
 	}
-	result, err := tx.ExecContext(ctx, writeSQL, ids, totals, pots, kinds, counts, a.Slot, a.Number, a.Answers)
+	none, err := json.Marshal(make([]*answer, len(group)))
+	if err != nil {
+		return fmt.Errorf("encode the answers: %w", err)
+	}
+
+	var stored struct {
+		Answers []byte  `db:"answers"`
+		Lost    int64   `db:"lost"`   // pots that the fence did not let pass
+		Waited  float64 `db:"waited"` // until all pots were locked, in seconds
+	}
+	err = session.GetContext(ctx, &stored, changeSQL, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait),
+		w.ids, l.number, w.totals, w.read, w.pots, w.kinds, w.counts, made, none)
+	if errors.Is(err, sql.ErrNoRows) {
+		return groupcommit.ErrNoSlot
+	}
 	if err != nil {
 		return err
 	}
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(groupcommit.ErrNoSlot, err)
+
+	a.Answers, a.Waited = stored.Answers, time.Duration(stored.Waited*float64(time.Second))
+	reason := contention.Held // and changed by another holder before it was leased
+	if sqldb.Age(l.asked) >= s.options.TTL {
+		reason = contention.Lost
 	}
+	s.lock.Conflicts(reason, stored.Lost)
 	return nil
 }
 
-// idsOf returns the pots of a group, each once.
-func idsOf(group []pot.Change) pq.Int32Array {
-	ids := make(pq.Int32Array, len(group))
-	for i, c := range group {
-		ids[i] = int32(c.Pot)
+// writes holds what a group writes.
+type writes struct {
+	answers []answer
+
+	// An element for each pot: the sum of its coins, and its coins as they were read.
+	ids    pq.Int32Array
+	totals pq.Int64Array
+	read   pq.StringArray
+
+	// An element for each kind of a pot that has changed.
+	pots, kinds pq.Int32Array
+	counts      pq.Int64Array
+}
+
+// decide decides the changes of a group.
+func (l *lease) decide(group []pot.Change) (w writes) {
+	before := make(map[pot.ID]pot.Pot, len(l.pots))
+	for id, p := range l.pots {
+		before[id] = p.Pot
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	after, decided := pot.Decide(before, group, pot.NewSource())
+
+	w.ids, w.answers = pq.Int32Array{}, make([]answer, len(group)) // a nil array would be NULL
+	for i, d := range decided {
+		if d == nil {
+			w.answers[i].Missing = true
+		} else {
+			w.answers[i] = answer{Moved: d.Moved, Full: d.Full}
+		}
+	}
+	for id, contents := range after {
+		w.ids, w.totals = append(w.ids, int32(id)), append(w.totals, contents.Total())
+		w.read = append(w.read, l.pots[id].contents)
+		for kind, n := range contents {
+			if n != before[id].Contents[kind] {
+				w.pots, w.kinds = append(w.pots, int32(id)), append(w.kinds, int32(kind))
+				w.counts = append(w.counts, n)
+			}
+		}
+	}
+	return w
 }

@@ -1,21 +1,17 @@
 package postgres
 
-// fenceSQL locks the pots whose lease is still valid, in the order of their ids, and reads them with their coins. It
-// sets lock_timeout, and how long the transaction may stand still with these locks, before it locks the first row.
-//
-// The coins are of the statement's snapshot, which may be older than the locks and is current all the same: it is newer
-// than the lease, and who has changed the pot before has released it in the same commit.
+// fenceSQL locks the pots whose lease is still valid, in the order of their ids: no other holder can take a lease that
+// expires from now on until the change is committed or rolled back. A pot must also have the coins that were read with
+// its lease: the snapshot of that statement may be older than the lease, and another holder have changed the pot in
+// between.
 const fenceSQL = `
-WITH fenced AS MATERIALIZED (
-    SELECT id, pot_name, max_coins, create_time
-      FROM pyggpot.pot
-     WHERE id = ANY($1::integer[])
-       AND lock = $2::uuid
-       AND lock_expire_time > clock_timestamp()
-       AND (SELECT set_config('lock_timeout', $3, true)
-                || set_config('idle_in_transaction_session_timeout', $4, true)) IS NOT NULL
-     ORDER BY id
-       FOR UPDATE
-)
-SELECT ` + potColumns + `, extract(epoch FROM clock_timestamp() - statement_timestamp())::float8 AS waited
-  FROM fenced AS p ` + ofPot
+    SELECT p.id, n.coins
+      FROM unnest($4::integer[], $6::integer[], $7::text[]) AS n (id, coins, before)
+      JOIN pyggpot.pot AS p ON p.id = n.id
+     WHERE p.id = ANY($4::integer[])
+       AND p.lock = $5::uuid
+       AND p.lock_expire_time > clock_timestamp()
+       AND ` + contentsSQL + ` = n.before
+       AND EXISTS (SELECT FROM slot)
+     ORDER BY p.id
+       FOR UPDATE OF p`

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,75 +17,126 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-const (
-	// leaseFreeSQL leases the pots that are free, or whose lease has expired. It waits for no row: a pot that is leased
-	// fails its condition before any lock, and one that another session is leasing is skipped.
-	leaseFreeSQL = `
-WITH found AS MATERIALIZED (
-    SELECT id, lock, lock_expire_time
+// lease is what a group has leased.
+type lease struct {
+	// number is in the column lock of the pots. No other group has it: a statement that was given up, and that the server
+	// executes later, must not look like another's lease.
+	number string
+	asked  time.Time
+	pots   map[pot.ID]leasedPot
+}
+
+// leasedPot is a pot as it was leased.
+type leasedPot struct {
+	pot.Pot
+
+	contents string // as contentsSQL has returned them
+}
+
+// take leases the pots of a group, in a commit of its own: see groupcommit.Lease.
+func (s *Store) take(ctx context.Context, pass groupcommit.Attempt, group []pot.Change) (any, []bool, error) {
+	ids := idsOf(group)
+	if !pass.SkipLocked {
+		if err := s.await(ctx, ids, pass.LockWait); err != nil {
+			return nil, nil, err
+		}
+	}
+
+	l := &lease{number: uuid.NewString(), asked: time.Now()}
+	others, err := s.acquire(ctx, l, ids)
+	if err != nil {
+		if sqldb.SQLState(err) == "" { // no answer of the server: it may have leased them
+			s.release(ctx, l, group)
+		}
+		return nil, nil, err
+	}
+
+	held := make([]bool, len(group))
+	for i, c := range group {
+		held[i] = slices.Contains(others, int32(c.Pot))
+	}
+	return l, held, nil
+}
+
+// await waits for the session that has the row of a pot locked, for wait at most: at the end of its change the holder
+// releases the lease.
+func (s *Store) await(ctx context.Context, ids pq.Int32Array, wait time.Duration) error {
+	const query = `
+WITH locked AS MATERIALIZED (
+    SELECT id
+      FROM pyggpot.pot
+     WHERE id = ANY($1::integer[]) AND (SELECT set_config('lock_timeout', $2, true)) IS NOT NULL
+       FOR UPDATE
+)
+SELECT count(*) FROM locked`
+	var n int
+	return s.db.GetUnqueued(ctx, &n, query, ids, sqldb.Milliseconds(wait))
+}
+
+// contentsSQL is a JSON object with the coins of the pot p by kind.
+const contentsSQL = `coalesce((SELECT json_object_agg(denomination, coin_count ORDER BY denomination)::text
+                 FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0), '{}')`
+
+// leaseSQL leases the pots that are free, or whose lease has expired, and returns them with their coins as of the
+// statement's snapshot; "others" are those that are there and were not leased. It waits for no row: a pot that is leased
+// fails its condition before any lock, and one that another session is leasing is skipped. It may be sent twice.
+const leaseSQL = `
+WITH free AS MATERIALIZED (
+    SELECT id, lock
       FROM pyggpot.pot
      WHERE id = ANY($1::integer[])
        AND (lock IS NULL OR lock = $2::uuid OR lock_expire_time <= clock_timestamp())
-     ORDER BY id
-       FOR UPDATE SKIP LOCKED` + leaseFoundSQL
-
-	// leaseSQL first waits for the session that has the pot's row locked: at the end of its change the holder releases
-	// the lease.
-	leaseSQL = `
-WITH found AS MATERIALIZED (
-    SELECT id, lock, lock_expire_time
-      FROM pyggpot.pot
-     WHERE id = ANY($1::integer[])
-       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
-     ORDER BY id
-       FOR UPDATE` + leaseFoundSQL
-
-	// leaseFoundSQL may be sent twice. It returns the pots that are there and that others hold, and how many leases had
-	// expired.
-	leaseFoundSQL = `
+       FOR UPDATE SKIP LOCKED
 ), leased AS (
     UPDATE pyggpot.pot AS p
        SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
-      FROM found AS f
+      FROM free AS f
      WHERE p.id = f.id
-       AND (f.lock IS NULL OR f.lock = $2 OR f.lock_expire_time <= clock_timestamp())
-    RETURNING p.id, f.lock <> $2 AS expired
+    RETURNING p.id, p.max_coins, f.lock <> $2 AS expired, ` + contentsSQL + ` AS contents
 )
-SELECT coalesce(array_agg(p.id) FILTER (WHERE l.id IS NULL), '{}') AS held,
-       count(*) FILTER (WHERE l.expired) AS expired
-  FROM pyggpot.pot AS p
-  LEFT JOIN leased AS l ON l.id = p.id
- WHERE p.id = ANY($1::integer[])`
-)
+SELECT coalesce(array_agg(id), '{}') AS ids,
+       coalesce(array_agg(max_coins), '{}') AS max_coins,
+       coalesce(array_agg(contents), '{}') AS contents,
+       count(*) FILTER (WHERE expired) AS expired,
+       CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
+           SELECT id FROM pyggpot.pot WHERE id = ANY($1::integer[]) AND id NOT IN (SELECT id FROM leased)
+       ) ELSE '{}' END AS others
+  FROM leased`
 
-// take leases the pots of a group: see groupcommit.Lease. The token is the number in the pots' column lock. No other
-// group has it: a statement that was given up and that the server executes later must not look like another's lease.
-func (s *Store) take(
-	ctx context.Context, pass groupcommit.Attempt, group []pot.Change,
-) (token string, held []bool, err error) {
-	ids, token := idsOf(group), uuid.NewString()
-	var found struct {
-		Held    pq.Int32Array `db:"held"`
-		Expired int64         `db:"expired"`
+// acquire leases the pots that are free, and returns the others.
+func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int32, error) {
+	var leased struct {
+		IDs      pq.Int32Array  `db:"ids"`
+		MaxCoins pq.Int32Array  `db:"max_coins"`
+		Contents pq.StringArray `db:"contents"`
+		Expired  int64          `db:"expired"`
+		Others   pq.Int32Array  `db:"others"`
 	}
-	query, args := leaseFreeSQL, []any{ids, token, s.options.TTL.Microseconds()}
-	if !pass.SkipLocked {
-		query, args = leaseSQL, append(args, sqldb.Milliseconds(pass.LockWait))
+	if err := s.db.GetUnqueued(ctx, &leased, leaseSQL, ids, l.number, s.options.TTL.Microseconds()); err != nil {
+		return nil, err
 	}
-	if err := s.db.GetUnqueued(ctx, &found, query, args...); err != nil {
-		if sqldb.SQLState(err) == "" { // no answer of the server: it may have leased them
-			s.release(ctx, token, group)
+
+	l.pots = make(map[pot.ID]leasedPot, len(leased.IDs))
+	for i, id := range leased.IDs {
+		p := leasedPot{pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}, leased.Contents[i]}
+		if err := json.Unmarshal([]byte(p.contents), &p.Contents); err != nil {
+			return nil, fmt.Errorf("the coins of a pot: %w", err)
 		}
-		return "", nil, err
+		l.pots[p.ID] = p
 	}
+	s.lock.Conflicts(contention.Held, int64(len(leased.Others)))
+	s.lock.Conflicts(contention.TakenOver, leased.Expired)
+	return leased.Others, nil
+}
 
-	s.lock.Conflicts(contention.Held, int64(len(found.Held)))
-	s.lock.Conflicts(contention.TakenOver, found.Expired)
-	held = make([]bool, len(group))
+// idsOf returns the pots of a group, each once.
+func idsOf(group []pot.Change) pq.Int32Array {
+	ids := make(pq.Int32Array, len(group))
 	for i, c := range group {
-		held[i] = slices.Contains(found.Held, int32(c.Pot))
+		ids[i] = int32(c.Pot)
 	}
-	return token, held, nil
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 const (
@@ -109,12 +162,13 @@ UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE
 )
 
 // release ends the leases of a group: see groupcommit.Lease. It returns no error: a lease that is not released expires.
-func (s *Store) release(ctx context.Context, token string, group []pot.Change) {
+func (s *Store) release(ctx context.Context, token any, group []pot.Change) {
+	number := token.(*lease).number //nolint:forcetypeassert,errcheck // take has made it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
 	for _, query := range [...]string{releaseSQL, releaseFreeSQL} {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, query, idsOf(group), token, sqldb.Milliseconds(releaseWait))
+			_, err := conn.ExecContext(ctx, query, idsOf(group), number, sqldb.Milliseconds(releaseWait))
 			return err
 		})
 		if !sqldb.LockTimedOut(err) {

@@ -36,9 +36,6 @@ type Options struct {
 	RetryWait time.Duration
 }
 
-// maxIdle is how long a change may stand still in its transaction, at most; where TTL is less, that.
-const maxIdle = 10 * time.Second
-
 // Store is a pot.Repository on PostgreSQL.
 type Store struct {
 	db      *sqldb.DB
@@ -58,12 +55,10 @@ const ReservedConns = 2
 func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
 	s = &Store{db: limits.DB, slots: limits.Slots, options: o, lock: limits.Contention}
 	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, answer]{
-		Limits:       limits,
-		Name:         "pyggpot_change",
-		Key:          func(c pot.Change) pot.ID { return c.Pot },
-		Send:         s.sendGroup,
-		Transaction:  true,
-		SetsLockWait: true,
+		Limits: limits,
+		Name:   "pyggpot_change",
+		Key:    func(c pot.Change) pot.ID { return c.Pot },
+		Send:   s.sendGroup,
 		Lease: &groupcommit.Lease[pot.Change]{
 			Take: s.take, Release: s.release, RetryWait: o.RetryWait, Retries: o.Retries,
 		},
