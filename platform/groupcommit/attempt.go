@@ -24,8 +24,11 @@ type Attempt struct {
 	// LockWait is the lock_timeout of the statements.
 	LockWait time.Duration
 	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
-	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait.
+	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait, and
+	// for each group that first needs leases.
 	SkipLocked bool
+	// Lease is the token that [Lease.Take] has returned for the group.
+	Lease any
 	// Slot names the slot, with Place where the slots have one, and Number the attempt that this sending takes. A
 	// transaction calls Store. A single statement locks the slot's row, which must hold Number - 1, before it changes
 	// anything, and gives it Number, Answers and the clock's time. Where there is no such row, it changes nothing, and

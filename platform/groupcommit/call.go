@@ -24,6 +24,7 @@ type call[K comparable, Q, R any] struct {
 	done    chan answer[R] // buffered: an answer never waits for the caller
 	state   state
 
+	tries     int        // that found its key locked
 	place     *int       // places of Limits.Share that callers of its key hold, this one among them; nil: it holds none
 	inLane    bool       // it has stood in a lane
 	abandoned bool       // its caller got ErrUnknown

@@ -17,7 +17,9 @@ import (
 // that are free.
 func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 	begin := time.Now()
-	answers, err := c.send(group, Attempt{LockWait: min(briefWait, c.cfg.LockTimeout)})
+	answers, err := c.send(group, Attempt{
+		LockWait: min(briefWait, c.cfg.LockTimeout), SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
+	})
 
 	switch {
 	case !isLocked(err):
@@ -102,14 +104,18 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	free := make(map[K]bool)
 	locked := make(map[K][]*call[K, Q, R])
 	for i, w := range group {
-		if err == nil && answers[i] == nil {
+		if err == nil && answers[i] == nil && c.triesAgain(w) {
 			locked[w.key] = append(locked[w.key], w)
 			continue
 		}
 
 		answered++
 		a := answer[R]{err: err}
-		if err == nil {
+		switch {
+		case err != nil:
+		case answers[i] == nil:
+			a.err = ErrLocked
+		default:
 			a.value, free[w.key] = *answers[i], true
 		}
 		if w.inLane {
@@ -127,6 +133,12 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 			c.endLane(key)
 		}
 	}
+}
+
+// triesAgain counts a try that found the call's key locked, and reports whether there may be another one.
+func (c *Committer[K, Q, R]) triesAgain(w *call[K, Q, R]) bool {
+	w.tries++
+	return c.cfg.Lease == nil || w.tries <= c.cfg.Lease.Retries
 }
 
 // send sends a group and returns one answer for each request, nil where its row is locked.
@@ -147,11 +159,18 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	for i, w := range group {
 		requests[i] = w.request
 	}
-	if c.cfg.Read != nil {
+	switch {
+	case c.cfg.Read != nil:
 		return c.read(ctx, requests)
+	case c.cfg.Lease != nil:
+		return c.sendLeased(ctx, pass, requests)
 	}
+	return c.sendProven(ctx, pass, requests)
+}
 
-	stored, err := c.prove(ctx, pass, requests)
+// sendProven sends a group as prove does and decodes its answers, one for each request.
+func (c *Committer[K, Q, R]) sendProven(ctx context.Context, pass Attempt, group []Q) (answers []*R, err error) {
+	stored, err := c.prove(ctx, pass, group)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type Config[K comparable, Q, R any] struct {
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
+	// Lease describes what a group leases before it is sent; nil: nothing.
+	Lease *Lease[Q]
 
 	MaxItems int // requests in a group; default 500
 	MaxBytes int // sum of Size in a group; default 64 KiB
@@ -122,6 +124,10 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
 		return nil, errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
+	}
+
+	if l := cfg.Lease; l != nil && (l.Take == nil || l.Release == nil || l.RetryWait <= 0) {
+		return nil, errors.New("groupcommit: a Lease needs Take, Release and RetryWait")
 	}
 
 	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)

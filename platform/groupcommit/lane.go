@@ -11,6 +11,7 @@ import (
 // the queue anew before the lock is found again.
 type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
+	since  time.Time        // when the row was found locked
 	places int              // of Limits.Share that its callers hold, those that were sent included
 	inTurn bool             // it is one of Committer.turns
 	until  time.Time        // when it is forgotten if no caller stands in it
@@ -40,7 +41,7 @@ func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
 	l := c.lanes[key]
 	if l == nil {
 		c.forgetIdle()
-		l = new(lane[K, Q, R])
+		l = &lane[K, Q, R]{since: time.Now()}
 		c.lanes[key] = l
 	}
 	l.until = time.Now().Add(c.cfg.LockTimeout)
@@ -60,10 +61,12 @@ func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
 	}
 }
 
-// takePlace gives a call a place of Limits.Share, unless it has one, or answers ErrCrowded. The caller holds c.mu.
+// takePlace gives a call a place of Limits.Share, unless it has one, or answers ErrCrowded. A key that is leased needs
+// none at first: replicas lease it from each other for milliseconds, and no group has waited for it yet. The caller
+// holds c.mu.
 func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool {
 	w.inLane = true
-	if w.place != nil {
+	if w.place != nil || c.cfg.Lease != nil && time.Since(l.since) < briefWait {
 		return true
 	}
 	if !c.cfg.Share.Take(l.places) {
@@ -160,6 +163,7 @@ func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) 
 	case c.waitForLane(group, lockWait):
 		return briefWait
 	default:
+		c.pauseLanes()
 		return min(2*wait, longestWait)
 	}
 }
@@ -168,16 +172,16 @@ func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) 
 func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Duration) (free bool) {
 	answers, err := c.send(group, Attempt{LockWait: wait})
 
-	free = true
 	switch {
 	case isLocked(err):
-		free, answers, err = false, make([]*R, len(group)), nil
+		answers, err = make([]*R, len(group)), nil
 	case len(group) > 1 && oneAtFault(err):
+		free = true
 		halve(group, func(part []*call[K, Q, R]) { free = c.waitForLane(part, wait) && free })
 		return free
 	}
 	c.settle(group, answers, err)
-	return free
+	return !slices.Contains(answers, nil)
 }
 
 // takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it

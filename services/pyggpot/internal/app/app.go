@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -27,23 +26,23 @@ func settings(Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock: contention.Settings{
-			Lock: "pot", Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+			Lock: "pot", Grouped: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		WriteError: httpapi.ErrorWriter(), Right: httpapi.Rights(),
 	}
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.DB(), postgres.Options{
+	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.RequestTimeout)
+	store, err := postgres.New(limits, postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
-		Limits: c.GroupLimits(cfg.CoalesceInFlight),
 	})
 	if err != nil {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
-	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
+	service := pot.NewService(store)
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err

@@ -2,7 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,295 +11,168 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// lease identifies a try's claim to its pots. No other try has its number: an acquisition whose answer was lost, and
-// that the server executes later, must not look like the lease of the next try.
+// lease is what a group has leased.
 type lease struct {
-	number  uuid.UUID
-	expires time.Time // by the database's clock, of the first pot
-	history string    // of the server, read before the lease was acquired; "" when that is not known
+	// number is in the column lock of the pots. No other group has it: a statement that was given up, and that the server
+	// executes later, must not look like another's lease.
+	number string
+	asked  time.Time
+	pots   map[pot.ID]leasedPot
+}
+
+// leasedPot is a pot as it was leased.
+type leasedPot struct {
+	pot.Pot
+
+	contents string // as contentsSQL has returned them
+}
+
+// take leases the pots of a group, in a commit of its own: see groupcommit.Lease.
+func (s *Store) take(ctx context.Context, pass groupcommit.Attempt, group []pot.Change) (any, []bool, error) {
+	ids := idsOf(group)
+	if !pass.SkipLocked {
+		if err := s.await(ctx, ids, pass.LockWait); err != nil {
+			return nil, nil, err
+		}
+	}
+
+	l := &lease{number: uuid.NewString(), asked: time.Now()}
+	others, err := s.acquire(ctx, l, ids)
+	if err != nil {
+		if sqldb.SQLState(err) == "" { // no answer of the server: it may have leased them
+			s.release(ctx, l, group)
+		}
+		return nil, nil, err
+	}
+
+	held := make([]bool, len(group))
+	for i, c := range group {
+		held[i] = slices.Contains(others, int32(c.Pot))
+	}
+	return l, held, nil
+}
+
+// await waits for the session that has the row of a pot locked, for wait at most: at the end of its change the holder
+// releases the lease.
+func (s *Store) await(ctx context.Context, ids pq.Int32Array, wait time.Duration) error {
+	const query = `
+WITH locked AS MATERIALIZED (
+    SELECT id
+      FROM pyggpot.pot
+     WHERE id = ANY($1::integer[]) AND (SELECT set_config('lock_timeout', $2, true)) IS NOT NULL
+       FOR UPDATE
+)
+SELECT count(*) FROM locked`
+	var n int
+	return s.db.GetUnqueued(ctx, &n, query, ids, sqldb.Milliseconds(wait))
+}
+
+// contentsSQL is a JSON object with the coins of the pot p by kind.
+const contentsSQL = `coalesce((SELECT json_object_agg(denomination, coin_count ORDER BY denomination)::text
+                 FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0), '{}')`
+
+// leaseSQL leases the pots that are free, or whose lease has expired, and returns them with their coins as of the
+// statement's snapshot; "others" are those that are there and were not leased. It waits for no row: a pot that is leased
+// fails its condition before any lock, and one that another session is leasing is skipped. It may be sent twice.
+const leaseSQL = `
+WITH free AS MATERIALIZED (
+    SELECT id, lock
+      FROM pyggpot.pot
+     WHERE id = ANY($1::integer[])
+       AND (lock IS NULL OR lock = $2::uuid OR lock_expire_time <= clock_timestamp())
+       FOR UPDATE SKIP LOCKED
+), leased AS (
+    UPDATE pyggpot.pot AS p
+       SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
+      FROM free AS f
+     WHERE p.id = f.id
+    RETURNING p.id, p.max_coins, f.lock <> $2 AS expired, ` + contentsSQL + ` AS contents
+)
+SELECT coalesce(array_agg(id), '{}') AS ids,
+       coalesce(array_agg(max_coins), '{}') AS max_coins,
+       coalesce(array_agg(contents), '{}') AS contents,
+       count(*) FILTER (WHERE expired) AS expired,
+       CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
+           SELECT id FROM pyggpot.pot WHERE id = ANY($1::integer[]) AND id NOT IN (SELECT id FROM leased)
+       ) ELSE '{}' END AS others
+  FROM leased`
+
+// acquire leases the pots that are free, and returns the others.
+func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int32, error) {
+	var leased struct {
+		IDs      pq.Int32Array  `db:"ids"`
+		MaxCoins pq.Int32Array  `db:"max_coins"`
+		Contents pq.StringArray `db:"contents"`
+		Expired  int64          `db:"expired"`
+		Others   pq.Int32Array  `db:"others"`
+	}
+	if err := s.db.GetUnqueued(ctx, &leased, leaseSQL, ids, l.number, s.options.TTL.Microseconds()); err != nil {
+		return nil, err
+	}
+
+	l.pots = make(map[pot.ID]leasedPot, len(leased.IDs))
+	for i, id := range leased.IDs {
+		p := leasedPot{pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}, leased.Contents[i]}
+		if err := json.Unmarshal([]byte(p.contents), &p.Contents); err != nil {
+			return nil, fmt.Errorf("the coins of a pot: %w", err)
+		}
+		l.pots[p.ID] = p
+	}
+	s.lock.Conflicts(contention.Held, int64(len(leased.Others)))
+	s.lock.Conflicts(contention.TakenOver, leased.Expired)
+	return leased.Others, nil
+}
+
+// idsOf returns the pots of a group, each once.
+func idsOf(group []pot.Change) pq.Int32Array {
+	ids := make(pq.Int32Array, len(group))
+	for i, c := range group {
+		ids[i] = int32(c.Pot)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 const (
-	// acquireFreeSQL leases the pots that are free or whose lease has expired, in the order of their ids, and reads their
-	// coins. It waits for none: its WHERE fails for a leased pot before any lock, and a pot that another session is
-	// leasing is skipped.
-	//
-	// The coins are those of the statement's snapshot. Each change of a pot writes its row, too, so they are up to date
-	// where the locked version of the row is the one in the snapshot. A pot that another holder has changed in between is
-	// not leased: no row of the snapshot has its new version's ctid.
-	acquireFreeSQL = `
-WITH free AS MATERIALIZED (
-    SELECT ctid AS version, lock
+	// releaseSQL ends the leases of a group that the pots still have. It waits for rows that other replicas lock while
+	// they try to lease them. releaseFreeSQL leaves those that stay locked.
+	releaseSQL     = `WITH ours AS MATERIALIZED (` + oursSQL + `)` + clearSQL
+	releaseFreeSQL = `WITH ours AS MATERIALIZED (` + oursSQL + ` SKIP LOCKED)` + clearSQL
+
+	oursSQL = `
+    SELECT id
       FROM pyggpot.pot
-     WHERE id = ANY($1::integer[]) AND (lock IS NULL OR lock_expire_time <= clock_timestamp())
+     WHERE id = ANY($1::integer[])
+       AND lock = $2
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
      ORDER BY id
-       FOR UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE pyggpot.pot AS p SET ` + leaseSQL + `
-      FROM free
-     WHERE p.ctid = free.version
-    RETURNING ` + takenSQL + `
-SELECT t.ids, t.max_coins, t.expired, t.expires, t.others, c.pots, c.denominations, c.counts
-  FROM (` + answerSQL + `) AS t CROSS JOIN (` + coinsSQL + `) AS c`
-
-	// acquireSQL leases pots after it has waited for the sessions that have their rows locked, which release their leases
-	// then. It reads no coins: its snapshot is older than that.
-	acquireSQL = `
-WITH free AS MATERIALIZED (
-    SELECT id, lock, lock_expire_time
-      FROM pyggpot.pot
-     WHERE id = ANY($1::integer[]) AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
-     ORDER BY id
-       FOR UPDATE
-), taken AS (
-    UPDATE pyggpot.pot AS p SET ` + leaseSQL + `
-      FROM free
-     WHERE p.id = free.id AND (free.lock IS NULL OR free.lock_expire_time <= clock_timestamp())
-    RETURNING ` + takenSQL + answerSQL
-
-	leaseSQL = `lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'`
-	takenSQL = `p.id, p.max_coins, p.lock_expire_time, free.lock IS NOT NULL AS expired
-)`
-
-	// answerSQL returns the leased pots. "others" are those that are there and were not leased.
-	answerSQL = `
-SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(t.max_coins), '{}') AS max_coins,
-       count(*) FILTER (WHERE t.expired) AS expired, coalesce(min(t.lock_expire_time), 'epoch') AS expires,
-       CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
-           SELECT p.id FROM pyggpot.pot AS p
-            WHERE p.id = ANY($1::integer[]) AND NOT EXISTS (SELECT FROM taken WHERE taken.id = p.id)
-       ) ELSE '{}' END AS others
-  FROM taken AS t`
-
-	// leasedSQL are the pots that have these leases, locked in the order of their ids.
-	leasedSQL = `
-    SELECT p.id
-      FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
-      JOIN pyggpot.pot AS p ON p.id = n.id
-     WHERE p.lock = n.number AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-     ORDER BY p.id
-       FOR UPDATE OF p`
-
-	releaseSQL     = `WITH ours AS MATERIALIZED (` + leasedSQL + `)` + clearSQL
-	releaseFreeSQL = `WITH ours AS MATERIALIZED (` + leasedSQL + ` SKIP LOCKED)` + clearSQL
-
+       FOR UPDATE`
 	clearSQL = `
 UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE p.id = ours.id`
 
-	// resolveSQL waits until no transaction changes the pots, and then reads which of them still have these leases, and
-	// whether the leases' time may be over: it has a pot's lock before it reads the clock for it. The leases get another
-	// number, since the server may execute the lost statement later. It may be sent again: it knows both numbers.
-	resolveSQL = `
-WITH locked AS MATERIALIZED (
-    SELECT p.id, coalesce(p.lock IN (n.number, $4::uuid), false) AS ours
-      FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
-      JOIN pyggpot.pot AS p ON p.id = n.id
-     ORDER BY p.id
-       FOR UPDATE OF p
-), revoked AS (
-    UPDATE pyggpot.pot AS p SET lock = $4::uuid FROM locked AS l WHERE p.id = l.id AND l.ours
-)
-SELECT coalesce(array_agg(l.id) FILTER (WHERE l.ours), '{}') AS ours,
-       coalesce(bool_and(clock_timestamp() < $3), false) AS alive, ` + sqldb.HistorySQL + ` AS history
-  FROM locked AS l`
+	// releaseWithin bounds a release, and releaseWait its wait for a row.
+	releaseWithin = time.Second
+	releaseWait   = 100 * time.Millisecond
 )
 
-var (
-	// errHeld reports that another holder has the pot's lease, or that its row is locked.
-	errHeld = errors.New("the pot is leased")
-	// errUnsure reports that the answer to an acquisition was lost. The lease was released, if it had been acquired.
-	errUnsure = errors.New("the answer to the acquisition of a lease was lost")
-	// errLost reports that the lease has expired or that another holder has it. Nothing was changed.
-	errLost = errors.New("the lease is lost")
-)
-
-// acquire tries once to lease the pots that have no lease, and sets the answers of those that it could not lease:
-// errHeld, errUnsure, pot.ErrNotFound, or an error of the database. It returns coalesce.ErrLockWait when the pass asks
-// for a wait that ran out.
-func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue, answers []answer) error {
-	asked := make(pq.Int32Array, 0, len(group))
-	for _, q := range group {
-		if q.lease == nil {
-			asked = append(asked, int32(q.id))
-		}
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	number, history := uuid.New(), s.history.before(ctx, s.db)
-	var ids, maxCoins, others pq.Int32Array
-	var seen coins
-	var expired int64
-	var expires time.Time
-	statement, args := acquireFreeSQL, []any{asked, number, s.options.TTL.Microseconds()}
-	columns := []any{&ids, &maxCoins, &expired, &expires, &others}
-	if pass.SkipLocked {
-		columns = append(columns, &seen.pots, &seen.kinds, &seen.counts)
-	} else {
-		statement, args = acquireSQL, append(args, sqldb.Milliseconds(pass.Wait))
-	}
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowContext(ctx, statement, args...).Scan(columns...)
-	})
-	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
-		return err
-	}
-	if err != nil {
-		s.history.forget() // a failover begins with errors
-	}
-	reason := pot.ErrNotFound
-	if unknown(err) {
-		s.releaseAll(ctx, asked, slices.Repeat(pq.StringArray{number.String()}, len(asked)))
-		reason = errUnsure
-	} else if err != nil {
-		reason = err
-	}
-	s.lock.Conflicts(contention.Held, int64(len(others)))
-	s.lock.Conflicts(contention.TakenOver, expired)
-	for i, q := range group {
-		if q.lease != nil {
-			continue
-		}
-		if n := slices.Index(ids, int32(q.id)); n >= 0 {
-			q.lease, q.before = &lease{number, expires, history}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
-			if pass.SkipLocked {
-				q.before.Contents = seen.of(q.id)
-			}
-			s.recordWait(q)
-		} else if answers[i].Err = reason; slices.Contains(others, int32(q.id)) {
-			answers[i].Err = errHeld
-		}
-	}
-	return nil
-}
-
-// identify returns the pots and their leases.
-func identify(leased []*queue) (ids pq.Int32Array, numbers pq.StringArray) {
-	ids, numbers = make(pq.Int32Array, len(leased)), make(pq.StringArray, len(leased))
-	for i, q := range leased {
-		ids[i], numbers[i] = int32(q.id), q.lease.number.String()
-	}
-	return ids, numbers
-}
-
-// sleep waits for about RetryWait. It returns false when ctx ends first.
-func (s *Store) sleep(ctx context.Context) bool {
-	timer := time.NewTimer(jitter(s.options.RetryWait))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// notApplied returns err with the outcome NotApplied.
-func notApplied(err error) error {
-	known, ok := errors.AsType[*sqldb.Error](err)
-	if !ok {
-		return err
-	}
-	e := *known
-	e.Outcome = sqldb.NotApplied
-	return &e
-}
-
-// unknown reports whether err leaves the outcome unknown.
-func unknown(err error) bool {
-	outcome, known := sqldb.OutcomeOf(err)
-	return known && outcome == sqldb.Unknown
-}
-
-// releaseWithin bounds a release.
-const releaseWithin = time.Second
-
-// release ends the leases that the pots still have. It waits for rows that other replicas lock to try for a lease, and
-// leaves those that stay locked. It returns no error: a lease that is not released expires.
-func (s *Store) release(ctx context.Context, leased ...*queue) {
-	if len(leased) == 0 {
-		return
-	}
-	ids, numbers := identify(leased)
-	for _, q := range leased {
-		q.lease = nil
-	}
-	s.releaseAll(ctx, ids, numbers)
-}
-
-func (s *Store) releaseAll(ctx context.Context, ids pq.Int32Array, numbers pq.StringArray) {
+// release ends the leases of a group: see groupcommit.Lease. It returns no error: a lease that is not released expires.
+func (s *Store) release(ctx context.Context, token any, group []pot.Change) {
+	number := token.(*lease).number //nolint:forcetypeassert,errcheck // take has made it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	wait := sqldb.Milliseconds(min(s.options.RetryWait, releaseWithin/2))
-	for _, statement := range [...]string{releaseSQL, releaseFreeSQL} {
+	for _, query := range [...]string{releaseSQL, releaseFreeSQL} {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, statement, ids, numbers, wait)
+			_, err := conn.ExecContext(ctx, query, idsOf(group), number, sqldb.Milliseconds(releaseWait))
 			return err
 		})
-		if !errors.Is(coalesce.Classify(err), coalesce.ErrLockWait) {
+		if !sqldb.LockTimedOut(err) {
 			return // any other error is the database's, which the next statement meets as well
 		}
 	}
-}
-
-// resolveWithin bounds the look-up of a lost COMMIT.
-const resolveWithin = 5 * time.Second
-
-// resolve looks up what became of a write whose COMMIT got no answer, of each pot by itself. It returns nil for a pot
-// whose change is committed, a [*sqldb.Error] that is NotApplied when it is not, and lost when that cannot be known.
-//
-// The change and the release of its lease are one COMMIT, and until the lease's time is over no other holder can take
-// it. So when the pot still has the lease nothing was committed, nor will be as resolve changes the lease's number, and
-// when the lease is gone before its time all was: on the server that the lease was acquired on. A standby that was
-// promoted since may have neither the lease nor the change. So the history of the server must be that of before the
-// lease, which a restart does not change.
-// This is stored with the data: unlike a transaction's id (sqldb.ResolveOutcome) it is right after a crash of the
-// server, too, and costs nothing while no answer is lost. A lease that is gone and whose time is over proves nothing.
-func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
-	defer cancel()
-	ids, numbers := identify(leased)
-	first := leased[0].lease.expires
-	for _, q := range leased {
-		if q.lease.expires.Before(first) {
-			first = q.lease.expires
-		}
-	}
-	number := uuid.New()
-	var ours pq.Int32Array
-	var alive bool
-	var history string
-	for {
-		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first, number).Scan(&ours, &alive, &history)
-		})
-		if err == nil {
-			break
-		}
-		if ours, alive = nil, false; !s.sleep(ctx) {
-			break
-		}
-	}
-	s.history.forget()
-	results := make([]error, len(leased))
-	var still []*queue
-	for i, q := range leased {
-		if slices.Contains(ours, ids[i]) {
-			q.lease = &lease{number: number, expires: q.lease.expires}
-			results[i], still = notApplied(lost), append(still, q)
-			continue
-		}
-		if !alive || history != q.lease.history {
-			results[i] = lost
-		}
-		q.lease = nil
-	}
-	s.release(ctx, still...)
-	return results
 }

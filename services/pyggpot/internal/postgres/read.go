@@ -6,10 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
@@ -97,29 +95,4 @@ func (s *Store) List(ctx context.Context, limit, offset int64) ([]pot.Pot, int64
 		}
 	}
 	return list, rows[0].Total, nil // at least one row has the total
-}
-
-// createSQL checks the name before it inserts: an INSERT that conflicts takes a number of the identity all the same, so
-// a client that repeats a name that exists could use up all 2^31.
-const createSQL = `
-INSERT INTO pyggpot.pot (pot_name, max_coins)
-SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM pyggpot.pot WHERE pot_name = $1)
-ON CONFLICT (pot_name) DO NOTHING
-RETURNING id, create_time`
-
-// Create implements pot.Repository. A COMMIT whose answer is lost is looked up.
-func (s *Store) Create(ctx context.Context, name string, maxCoins int32) (pot.Pot, error) {
-	p := pot.Pot{Name: name, MaxCoins: maxCoins}
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		err := tx.QueryRowxContext(ctx, createSQL, name, maxCoins).Scan(&p.ID, &p.CreateTime)
-		if errors.Is(err, sql.ErrNoRows) {
-			return pot.ErrExists
-		}
-		return err
-	}, sqldb.ResolveOutcome())
-	if err != nil {
-		return pot.Pot{}, err
-	}
-	p.CreateTime = p.CreateTime.UTC()
-	return p, nil
 }

@@ -36,11 +36,8 @@ type Repository interface {
 	// List returns up to limit pots after the first offset ones, in the order of their ids, and the number of all pots,
 	// all as of one moment. With an offset of that number or more it counts and passes over no pots.
 	List(ctx context.Context, limit, offset int64) (pots []Pot, total int64, err error)
-	// Change calls change with the pot's id, bound and contents, as the change before left it, and stores the contents
-	// that change returns, all or nothing; a kind that is not in them keeps its coins. It returns an error of change as
-	// it is and stores nothing then. Beyond that it returns ErrNotFound, ErrLocked and ErrTimeOver.
-	//
-	// change may be called more than once, of which the last call counts, and by another goroutine, after Change has
-	// returned with an error, too. It must be quick and have no side effects.
-	Change(ctx context.Context, id ID, change func(Pot) (Contents, error)) error
+	// Change makes a change as Pot.Apply decides it, on the contents that the change before has left, and returns the
+	// coins that it has moved. It stores all of it or nothing, and nothing when it returns ErrFull, ErrNotFound, ErrLocked
+	// or ErrTimeOver.
+	Change(ctx context.Context, c Change) (Contents, error)
 }

@@ -4,18 +4,15 @@ import "context"
 
 // Service implements the inbound ports for requests that keep the contract's rules, which the adapter checks. It holds
 // no state of its own, so any number of replicas may run.
-type Service struct {
-	repository Repository
-	source     func() Source
-}
+type Service struct{ repository Repository }
 
 var (
 	_ PotsAPI  = (*Service)(nil)
 	_ CoinsAPI = (*Service)(nil)
 )
 
-// NewService returns the domain's service. source returns the random source of one removal, such as NewSource.
-func NewService(r Repository, source func() Source) *Service { return &Service{r, source} }
+// NewService returns the domain's service.
+func NewService(r Repository) *Service { return &Service{r} }
 
 // Create implements PotsAPI.
 func (s *Service) Create(ctx context.Context, name string, maxCoins int32) (Pot, error) {
@@ -44,33 +41,18 @@ func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
 
 // Add implements CoinsAPI.
 func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error) {
-	added := Sum(coins)
-	err := s.repository.Change(ctx, id, func(p Pot) (Contents, error) {
-		if p.Contents.Total()+added.Total() > int64(p.MaxCoins) {
-			return nil, ErrFull
-		}
-		return p.Contents.Plus(added), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return added.List(), nil
+	return s.change(ctx, Change{Pot: id, Add: Sum(coins)})
 }
 
 // Remove implements CoinsAPI.
 func (s *Service) Remove(ctx context.Context, id ID, wanted []Coins, count int64) ([]Coins, error) {
-	var removed Contents
-	err := s.repository.Change(ctx, id, func(p Pot) (Contents, error) {
-		removed = p.Contents.AtMost(Sum(wanted))
-		left := p.Contents.Less(removed)
-		if count > 0 {
-			drawn := left.Random(count, s.source())
-			removed, left = removed.Plus(drawn), left.Less(drawn)
-		}
-		return left, nil
-	})
+	return s.change(ctx, Change{Pot: id, Take: Sum(wanted), Draw: count})
+}
+
+func (s *Service) change(ctx context.Context, c Change) ([]Coins, error) {
+	moved, err := s.repository.Change(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return removed.List(), nil
+	return moved.List(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -20,21 +21,18 @@ type onePot struct {
 	limit, offset int64
 }
 
-func (r *onePot) Change(_ context.Context, _ pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
-	after, err := change(r.pot)
-	if err == nil {
-		r.pot.Contents = after
+func (r *onePot) Change(_ context.Context, c pot.Change) (pot.Contents, error) {
+	after, answer := r.pot.Apply(c, rand.NewChaCha8([32]byte{1}))
+	r.pot.Contents = after
+	if answer.Full {
+		return nil, pot.ErrFull
 	}
-	return err
+	return answer.Moved, nil
 }
 
 func (r *onePot) List(_ context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
 	r.limit, r.offset = limit, offset
 	return nil, r.total, nil
-}
-
-func newService(r pot.Repository) *pot.Service {
-	return pot.NewService(r, func() pot.Source { return rand.NewChaCha8([32]byte{1}) })
 }
 
 func coins(pairs ...int64) (list []pot.Coins) {
@@ -47,7 +45,7 @@ func coins(pairs ...int64) (list []pot.Coins) {
 func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
 	r := &onePot{pot: pot.Pot{MaxCoins: 100}}
-	s := newService(r)
+	s := pot.NewService(r)
 	for _, tt := range []struct {
 		name   string
 		add    []pot.Coins
@@ -80,6 +78,38 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
+// TestDecide: changes of several pots follow one another, each with an answer of its own. A pot that is not there gets
+// none.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	before := map[pot.ID]pot.Pot{
+		1: {ID: 1, MaxCoins: 10, Contents: pot.Contents{pot.Gold: 8}},
+		2: {ID: 2, MaxCoins: 10, Contents: pot.Contents{}},
+	}
+	after, answers := pot.Decide(before, []pot.Change{
+		{Pot: 1, Add: pot.Contents{pot.Gold: 3}},
+		{Pot: 1, Take: pot.Contents{pot.Gold: 5}},
+		{Pot: 2, Add: pot.Contents{pot.Silver: 9}},
+		{Pot: 3, Draw: 1},
+		{Pot: 1, Add: pot.Contents{pot.Bronze: 7}},
+		{Pot: 1, Draw: 11},
+	}, rand.NewChaCha8([32]byte{1}))
+
+	want := []*pot.Answer{
+		{Full: true}, {Moved: pot.Contents{pot.Gold: 5}}, {Moved: pot.Contents{pot.Silver: 9}}, nil,
+		{Moved: pot.Contents{pot.Bronze: 7}}, {Moved: pot.Contents{pot.Bronze: 7, pot.Gold: 3}},
+	}
+	if !reflect.DeepEqual(answers, want) {
+		t.Errorf("answered %v, want %v", answers, want)
+	}
+	if len(after) != 2 || after[1].Total() != 0 || after[2].Total() != 9 {
+		t.Errorf("afterwards %v", after)
+	}
+	if before[1].Contents[pot.Gold] != 8 || before[2].Contents.Total() != 0 {
+		t.Errorf("the pots of before are changed: %v", before)
+	}
+}
+
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -99,7 +129,7 @@ func TestPages(t *testing.T) {
 		{pot.Page{Number: math.MaxInt32, Size: 100}, math.MaxInt32, 0, 0, nil}, // after 2*10^11: behind any total
 	} {
 		r := &onePot{total: tt.total, limit: -1, offset: -1}
-		_, total, err := newService(r).List(t.Context(), tt.page)
+		_, total, err := pot.NewService(r).List(t.Context(), tt.page)
 		if !errors.Is(err, tt.err) || err == nil && total != tt.total || r.limit != tt.limit || r.offset != tt.offset {
 			t.Errorf("%d after %d, total %d, %v; want %+v", r.limit, r.offset, total, err, tt)
 		}

@@ -45,14 +45,16 @@ func mustCreate(t *testing.T, r pot.Repository, name string, maxCoins int32) pot
 	return p
 }
 
-// set returns a change that sets the counts of some kinds.
-func set(kinds pot.Contents) func(pot.Pot) (pot.Contents, error) {
-	return func(pot.Pot) (pot.Contents, error) { return kinds, nil }
-}
+// add returns a change that adds coins to a pot.
+func add(id pot.ID, coins pot.Contents) pot.Change { return pot.Change{Pot: id, Add: coins} }
 
-// add returns a change that adds coins.
-func add(coins pot.Contents) func(pot.Pot) (pot.Contents, error) {
-	return func(p pot.Pot) (pot.Contents, error) { return p.Contents.Plus(coins), nil }
+// wantMoved makes a change and tests what it moves.
+func wantMoved(t *testing.T, r pot.Repository, c pot.Change, want pot.Contents) {
+	t.Helper()
+	moved, err := r.Change(t.Context(), c)
+	if err != nil || !slices.Equal(moved.List(), want.List()) {
+		t.Errorf("%+v moved %v, want %v (%v)", c, moved.List(), want.List(), err)
+	}
 }
 
 func wantCoins(t *testing.T, r pot.Repository, id pot.ID, want pot.Contents) {
@@ -93,7 +95,8 @@ func createAndFind(t *testing.T, r pot.Repository) {
 	wantErr(t, err, pot.ErrNotFound)
 	_, err = r.FindByName(t.Context(), "No such pot")
 	wantErr(t, err, pot.ErrNotFound)
-	wantErr(t, r.Change(t.Context(), math.MaxInt32, add(nil)), pot.ErrNotFound)
+	_, err = r.Change(t.Context(), add(math.MaxInt32, pot.Contents{pot.Gold: 1}))
+	wantErr(t, err, pot.ErrNotFound)
 }
 
 func pages(t *testing.T, r pot.Repository) {
@@ -103,7 +106,8 @@ func pages(t *testing.T, r pot.Repository) {
 	ids := make([]pot.ID, pots)
 	for i := range ids {
 		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", pots-i), 10).ID
-		wantErr(t, r.Change(t.Context(), ids[i], set(pot.Contents{pot.Silver: 3})), nil)
+		silver := pot.Contents{pot.Silver: 3}
+		wantMoved(t, r, add(ids[i], silver), silver)
 	}
 	for _, tt := range []struct {
 		limit, offset int64
@@ -129,62 +133,43 @@ func pages(t *testing.T, r pot.Repository) {
 	}
 }
 
-// change stores counts up to the largest; a kind that the change leaves out keeps its coins.
+// change stores counts up to the largest, and answers what each change has moved.
 func change(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", math.MaxInt32)
-	for _, kinds := range []pot.Contents{
-		{pot.Gold: math.MaxInt32}, {pot.Gold: 5}, {pot.Bronze: 7}, {pot.Gold: 0}, {}, {pot.Gold: 2, pot.Silver: 1},
-	} {
-		wantErr(t, r.Change(t.Context(), p.ID, set(kinds)), nil)
-	}
-	wantCoins(t, r, p.ID, pot.Contents{pot.Bronze: 7, pot.Silver: 1, pot.Gold: 2})
-	var seen pot.Pot
-	wantErr(t, r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
-		seen = p
-		return p.Contents, nil
-	}), nil)
-	if seen.ID != p.ID || seen.MaxCoins != math.MaxInt32 || seen.Contents.Total() != 10 {
-		t.Errorf("a change was given %+v", seen)
-	}
+	all := pot.Contents{pot.Gold: math.MaxInt32}
+	wantMoved(t, r, add(p.ID, all), all)
+	wantMoved(t, r, pot.Change{Pot: p.ID, Take: all}, all)
+	wantMoved(t, r, pot.Change{Pot: p.ID, Take: all, Draw: 5}, nil)
+
+	mixed := pot.Contents{pot.Bronze: 9, pot.Gold: 7}
+	wantMoved(t, r, add(p.ID, mixed), mixed)
+	wantMoved(t, r, pot.Change{Pot: p.ID, Take: pot.Contents{pot.Silver: 1, pot.Gold: 5}}, pot.Contents{pot.Gold: 5})
+	wantMoved(t, r, pot.Change{Pot: p.ID, Take: pot.Contents{pot.Gold: 9}, Draw: 3}, pot.Contents{pot.Bronze: 3, pot.Gold: 2})
+	wantCoins(t, r, p.ID, pot.Contents{pot.Bronze: 6})
+	wantMoved(t, r, pot.Change{Pot: p.ID, Draw: math.MaxInt32}, pot.Contents{pot.Bronze: 6})
+	wantCoins(t, r, p.ID, nil)
 }
 
-// refusedChange: an error of the change is returned and stores nothing, and the pot is free again.
+// refusedChange: coins that do not fit are refused and store nothing, and the pot is free again.
 func refusedChange(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 10)
-	refusal := errors.New("no")
 	for range 3 {
-		wantErr(t, r.Change(t.Context(), p.ID, func(pot.Pot) (pot.Contents, error) {
-			return pot.Contents{pot.Gold: 9}, refusal
-		}), refusal)
+		_, err := r.Change(t.Context(), add(p.ID, pot.Contents{pot.Gold: 11}))
+		wantErr(t, err, pot.ErrFull)
 	}
 	wantCoins(t, r, p.ID, nil)
-	wantErr(t, r.Change(t.Context(), p.ID, add(pot.Contents{pot.Gold: 1})), nil)
+	wantMoved(t, r, add(p.ID, pot.Contents{pot.Gold: 1}), pot.Contents{pot.Gold: 1})
 }
 
-// endedContext: a context that has ended changes nothing; one that ends within the change leaves all of it or nothing.
+// endedContext: a change for a context that has ended is not made, and leaves the pot free.
 func endedContext(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Change(ctx, p.ID, add(pot.Contents{pot.Gold: 1})); err == nil {
-		t.Error("changed for an ended context")
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	both := pot.Contents{pot.Gold: 1, pot.Bronze: 1}
-	err := r.Change(ctx, p.ID, func(p pot.Pot) (pot.Contents, error) {
-		cancel()
-		return p.Contents.Plus(both), nil
-	})
-	var seen pot.Contents
-	if err := r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
-		seen = p.Contents
-		return pot.Contents{pot.Silver: 1}, nil
-	}); err != nil {
-		t.Errorf("the pot is not free: %v", err)
-	}
-	if !slices.Equal(seen.List(), both.List()) && (err == nil || len(seen) > 0) {
-		t.Errorf("the change returned %v and left %v", err, seen)
-	}
+	_, err := r.Change(ctx, add(p.ID, pot.Contents{pot.Gold: 1}))
+	wantErr(t, err, pot.ErrTimeOver)
+	wantMoved(t, r, add(p.ID, pot.Contents{pot.Silver: 1}), pot.Contents{pot.Silver: 1})
+	wantCoins(t, r, p.ID, pot.Contents{pot.Silver: 1})
 }
 
 // oneName: of many callers that create a pot of one name one succeeds.
@@ -204,27 +189,45 @@ func oneName(t *testing.T, r pot.Repository) {
 	}
 }
 
-// onePot: callers of one pot change it one after the other: each sees the pot as one other left it.
+// onePot: callers of one pot change it one after the other: exactly as many get their coin in as fit, and each caller
+// takes out what is there.
 func onePot(t *testing.T, r pot.Repository) {
-	p := mustCreate(t, r, "pot", 1000)
-	const callers, times = 60, 4
-	saw := make([]int64, callers*times)
-	waittest.Together(t, callers, func(i int) (err error) {
-		for j := range times {
-			err = errors.Join(err, r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
-				saw[times*i+j] = p.Contents.Total()
-				return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
-			}))
+	const callers, times, fit = 60, 4, 200
+	p := mustCreate(t, r, "pot", fit)
+	gold := pot.Contents{pot.Gold: 1}
+	var added, full, removed atomic.Int64
+	waittest.Together(t, callers, func(int) error {
+		for range times {
+			switch _, err := r.Change(t.Context(), add(p.ID, gold)); {
+			case err == nil:
+				added.Add(1)
+			case errors.Is(err, pot.ErrFull):
+				full.Add(1)
+			default:
+				return err
+			}
 		}
-		return err
+		return nil
 	})
-	slices.Sort(saw)
-	for n, total := range saw {
-		if total != int64(n) {
-			t.Fatalf("the callers saw %v", saw)
-		}
+	if added.Load() != fit || full.Load() != callers*times-fit {
+		t.Errorf("%d coins were added and %d refused, %d fit", added.Load(), full.Load(), fit)
 	}
-	wantCoins(t, r, p.ID, pot.Contents{pot.Gold: callers * times})
+	wantCoins(t, r, p.ID, pot.Contents{pot.Gold: fit})
+
+	waittest.Together(t, callers, func(int) error {
+		for range times {
+			moved, err := r.Change(t.Context(), pot.Change{Pot: p.ID, Draw: 1})
+			if err != nil {
+				return err
+			}
+			removed.Add(moved.Total())
+		}
+		return nil
+	})
+	if removed.Load() != fit {
+		t.Errorf("%d coins were removed of %d", removed.Load(), fit)
+	}
+	wantCoins(t, r, p.ID, nil)
 }
 
 // severalPots: many callers change many pots; all changes are made but those that are refused.
@@ -233,17 +236,17 @@ func severalPots(t *testing.T, r pot.Repository) {
 	for i := range ids {
 		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", i), 1000).ID
 	}
-	refusal := errors.New("no")
 	waittest.Together(t, 2*len(ids), func(i int) (err error) {
 		for j := range 4 {
 			id := ids[(i+j*j)%len(ids)]
 			if j == i%4 {
-				refused := r.Change(t.Context(), id, func(pot.Pot) (pot.Contents, error) { return nil, refusal })
-				if !errors.Is(refused, refusal) {
+				_, refused := r.Change(t.Context(), add(id, pot.Contents{pot.Silver: 1001}))
+				if !errors.Is(refused, pot.ErrFull) {
 					err = errors.Join(err, fmt.Errorf("a refused change returned %w", refused))
 				}
 			}
-			err = errors.Join(err, r.Change(t.Context(), id, add(pot.Contents{pot.Gold: 1, pot.Bronze: 2})))
+			_, made := r.Change(t.Context(), add(id, pot.Contents{pot.Gold: 1, pot.Bronze: 2}))
+			err = errors.Join(err, made)
 		}
 		return err
 	})
@@ -258,7 +261,7 @@ func readers(t *testing.T, r pot.Repository) {
 	waittest.Together(t, 8, func(i int) error {
 		for range 20 {
 			if i < 2 {
-				if err := r.Change(t.Context(), p.ID, add(pot.Contents{pot.Bronze: 1, pot.Gold: 1})); err != nil {
+				if _, err := r.Change(t.Context(), add(p.ID, pot.Contents{pot.Bronze: 1, pot.Gold: 1})); err != nil {
 					return err
 				}
 				continue

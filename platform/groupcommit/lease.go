@@ -1,0 +1,75 @@
+package groupcommit
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Lease describes locks that a group takes in a commit of their own before it is sent, and gives back in its own
+// commit. Other replicas see a lease without waiting for a row. It expires, so that a holder that dies keeps no key.
+type Lease[Q any] struct {
+	// Take leases the keys of a group. It returns a token, which Send finds in [Attempt.Lease], and for each request
+	// whether another holder has its key: such a request is not sent, and waits in the lane of its key. With
+	// pass.SkipLocked it waits for no key; without it the group is of one key, and Take may wait for pass.LockWait. Its
+	// errors mean that nothing was leased, as far as Take could see to it.
+	Take func(ctx context.Context, pass Attempt, group []Q) (token any, held []bool, err error)
+	// Release gives back what Send has not: its group failed, or the answer to these requests is null.
+	Release func(ctx context.Context, token any, group []Q)
+
+	// RetryWait is the pause after a lane found its key held, half more or less. Required.
+	RetryWait time.Duration
+	// Retries bounds how often a request is tried again whose key was held or whose lease was lost, then ErrLocked.
+	Retries int
+}
+
+// sendLeased leases the keys of a group and sends the requests whose keys it has got. The answers to the others are
+// nil.
+func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group []Q) ([]*R, error) {
+	token, held, err := c.cfg.Lease.Take(ctx, pass, group)
+	if err != nil {
+		return nil, nothingSent(err)
+	}
+
+	var leased []Q
+	for i, q := range group {
+		if !held[i] {
+			leased = append(leased, q)
+		}
+	}
+	answers := make([]*R, len(group))
+	if len(leased) == 0 {
+		return answers, nil
+	}
+
+	pass.Lease = token
+	got, err := c.sendProven(ctx, pass, leased)
+	if err != nil {
+		c.cfg.Lease.Release(ctx, token, leased)
+		return nil, err
+	}
+
+	var unanswered []Q
+	for i, q := range group {
+		if held[i] {
+			continue
+		}
+		if answers[i] = got[0]; got[0] == nil {
+			unanswered = append(unanswered, q)
+		}
+		got = got[1:]
+	}
+	if len(unanswered) > 0 {
+		c.cfg.Lease.Release(ctx, token, unanswered)
+	}
+	return answers, nil
+}
+
+// pauseLanes waits until the lanes may try again to lease their keys. Their callers may leave meanwhile.
+func (c *Committer[K, Q, R]) pauseLanes() {
+	if c.cfg.Lease == nil {
+		return
+	}
+	wait := c.cfg.Lease.RetryWait
+	time.Sleep(min(wait/2+rand.N(wait), c.cfg.LockTimeout))
+}

@@ -1,0 +1,180 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// leases are held in memory: by another holder, or with a number for each group.
+type leases struct {
+	mu    sync.Mutex
+	held  map[string]string // by key
+	takes int
+}
+
+func (l *leases) take(_ context.Context, _ groupcommit.Attempt, group []request) (any, []bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.takes++
+	token, held := strconv.Itoa(l.takes), make([]bool, len(group))
+	for i, q := range group {
+		if l.held[q.key] == "" {
+			l.held[q.key] = token
+		}
+		held[i] = l.held[q.key] != token
+	}
+	return token, held, nil
+}
+
+func (l *leases) release(_ context.Context, token any, group []request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range group {
+		if token == l.held[q.key] {
+			delete(l.held, q.key)
+		}
+	}
+}
+
+// set makes another holder lease a key, or release it.
+func (l *leases) set(key, holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, key)
+	if holder != "" {
+		l.held[key] = holder
+	}
+}
+
+func (l *leases) tries() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.takes
+}
+
+// startLeasing starts a replica that leases its keys.
+func startLeasing(
+	t *testing.T, retries int, changes ...func(*groupcommit.Config[string, request, int64]),
+) (*rig, *leases) {
+	t.Helper()
+	dsn := database(t)
+	l := &leases{held: map[string]string{}}
+	return start(t, dsn, dsn, append([]func(*groupcommit.Config[string, request, int64]){
+		func(c *groupcommit.Config[string, request, int64]) {
+			c.Lease = &groupcommit.Lease[request]{
+				Take: l.take, Release: l.release, RetryWait: time.Millisecond, Retries: retries,
+			}
+			send := c.Send
+			c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+				if err := send(ctx, s, a, group); err != nil {
+					return err
+				}
+				l.release(ctx, a.Lease, group)
+				return nil
+			}
+		}}, changes...)...), l
+}
+
+// A key that another holder leases delays its own callers alone, who are answered once it is free.
+func TestAHeldKeyDelaysItsOwnCallers(t *testing.T) {
+	t.Parallel()
+	r, l := startLeasing(t, 1_000_000)
+	l.set("key-0", "another")
+	held := r.doAll(t, 20, request{key: "key-0"})
+	waittest.Eventually(t, "a lane", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == 1 })
+
+	for range 20 {
+		if _, err := r.Do(t.Context(), request{key: "key-1"}); err != nil {
+			t.Errorf("another key: %v", err)
+		}
+	}
+	l.set("key-0", "")
+	for range 20 {
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.value(t, "key-0"); n != 20 {
+		t.Errorf("the counter is %d, want 20", n)
+	}
+}
+
+// While a key stays held, a request is tried so many times more, and then it is refused.
+func TestRetriesForALease(t *testing.T) {
+	t.Parallel()
+	for _, retries := range []int{0, 5} {
+		r, l := startLeasing(t, retries)
+		l.set("key-0", "another")
+		if _, err := r.Do(t.Context(), request{key: "key-0"}); !errors.Is(err, groupcommit.ErrLocked) {
+			t.Errorf("got %v, want ErrLocked", err)
+		}
+		if n := l.tries(); n != retries+1 {
+			t.Errorf("%d tries, want %d", n, retries+1)
+		}
+	}
+}
+
+// The leases of a group that fails, and of a request whose lease was lost, are given back.
+func TestLeasesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("it fails")
+	var lost, failed bool
+	r, l := startLeasing(t, 1, func(c *groupcommit.Config[string, request, int64]) {
+		send := c.Send
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			switch {
+			case !failed:
+				failed = true
+				return failure
+			case !lost:
+				lost = true
+				return a.Store(ctx, s, make([]*int64, len(group)))
+			}
+			return send(ctx, s, a, group)
+		}
+	})
+	for i, want := range []error{failure, nil} {
+		if _, err := r.Do(t.Context(), request{key: "key-0"}); !errors.Is(err, want) {
+			t.Errorf("%d: got %v, want %v", i, err, want)
+		}
+	}
+	if n := r.value(t, "key-0"); n != 1 || len(l.held) != 0 {
+		t.Errorf("the counter is %d, held are %v", n, l.held)
+	}
+}
+
+// Callers of a key that is held for a moment need no place of the share, so many they may be.
+func TestABriefLeaseNeedsNoPlace(t *testing.T) {
+	t.Parallel()
+	const callers = 20
+	r, l := startLeasing(t, 1_000_000, func(c *groupcommit.Config[string, request, int64]) {
+		c.Share = contention.NewShare(4, nil) // one place for a key
+	})
+	l.set("key-0", "another")
+	answers := r.doAll(t, callers, request{key: "key-0"})
+	refused := 0
+	waittest.Eventually(t, "all but one are refused", func() bool {
+		for len(answers) > 0 {
+			if err := <-answers; !errors.Is(err, contention.ErrCrowded) {
+				t.Errorf("got %v, want ErrCrowded", err)
+			}
+			refused++
+		}
+		return refused == callers-1
+	})
+	if n := l.tries(); n < 5 {
+		t.Errorf("%d tries before that: a place was needed at once", n)
+	}
+	l.set("key-0", "")
+	if err := <-answers; err != nil {
+		t.Error(err)
+	}
+}
