@@ -100,7 +100,7 @@ func (s *Store) sendGroup(
 		Waited  float64 `db:"waited"` // until all pots were locked, in seconds
 	}
 	err = session.GetContext(ctx, &stored, changeSQL, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait),
-		w.ids, l.number, w.totals, w.read, w.pots, w.kinds, w.counts, made, none)
+		w.ids, s.number, w.totals, w.read, w.pots, w.kinds, w.counts, made, none)
 	if errors.Is(err, sql.ErrNoRows) {
 		return groupcommit.ErrNoSlot
 	}

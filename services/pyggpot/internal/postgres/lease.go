@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
@@ -17,13 +16,11 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// lease is what a group has leased.
+// lease is what a group has leased. The column lock of its pots holds the number of the store: a lease belongs to the
+// replica, whose next group takes it again if this one could not release it.
 type lease struct {
-	// number is in the column lock of the pots. No other group has it: a statement that was given up, and that the server
-	// executes later, must not look like another's lease.
-	number string
-	asked  time.Time
-	pots   map[pot.ID]leasedPot
+	asked time.Time
+	pots  map[pot.ID]leasedPot
 }
 
 // leasedPot is a pot as it was leased.
@@ -42,7 +39,7 @@ func (s *Store) take(ctx context.Context, pass groupcommit.Attempt, group []pot.
 		}
 	}
 
-	l := &lease{number: uuid.NewString(), asked: time.Now()}
+	l := &lease{asked: time.Now()}
 	others, err := s.acquire(ctx, l, ids)
 	if err != nil {
 		if sqldb.SQLState(err) == "" { // no answer of the server: it may have leased them
@@ -112,7 +109,7 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 		Expired  int64          `db:"expired"`
 		Others   pq.Int32Array  `db:"others"`
 	}
-	if err := s.db.GetUnqueued(ctx, &leased, leaseSQL, ids, l.number, s.options.TTL.Microseconds()); err != nil {
+	if err := s.db.GetUnqueued(ctx, &leased, leaseSQL, ids, s.number, s.options.TTL.Microseconds()); err != nil {
 		return nil, err
 	}
 
@@ -139,40 +136,36 @@ func idsOf(group []pot.Change) pq.Int32Array {
 	return slices.Compact(ids)
 }
 
-const (
-	// releaseSQL ends the leases of a group that the pots still have. It waits for rows that other replicas lock while
-	// they try to lease them. releaseFreeSQL leaves those that stay locked.
-	releaseSQL     = `WITH ours AS MATERIALIZED (` + oursSQL + `)` + clearSQL
-	releaseFreeSQL = `WITH ours AS MATERIALIZED (` + oursSQL + ` SKIP LOCKED)` + clearSQL
-
-	oursSQL = `
+// releaseSQL ends the leases that a replica still has. It waits for rows that other replicas lock while they wait for
+// these pots.
+const releaseSQL = `
+WITH ours AS MATERIALIZED (
     SELECT id
       FROM pyggpot.pot
      WHERE id = ANY($1::integer[])
        AND lock = $2
        AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
      ORDER BY id
-       FOR UPDATE`
-	clearSQL = `
-UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE p.id = ours.id`
+       FOR UPDATE
+)
+UPDATE pyggpot.pot AS p
+   SET lock = NULL, lock_expire_time = NULL
+  FROM ours AS o
+ WHERE p.id = o.id`
 
+const (
 	// releaseWithin bounds a release, and releaseWait its wait for a row.
 	releaseWithin = time.Second
-	releaseWait   = 100 * time.Millisecond
+	releaseWait   = 200 * time.Millisecond
 )
 
-// release ends the leases of a group: see groupcommit.Lease. It returns no error: a lease that is not released expires.
-func (s *Store) release(ctx context.Context, token any, group []pot.Change) {
-	number := token.(*lease).number //nolint:forcetypeassert,errcheck // take has made it
+// release ends the leases of a group: see groupcommit.Lease. It returns no error: the replica's next group has a lease
+// that is not released, and for others it expires.
+func (s *Store) release(ctx context.Context, _ any, group []pot.Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	for _, query := range [...]string{releaseSQL, releaseFreeSQL} {
-		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, query, idsOf(group), number, sqldb.Milliseconds(releaseWait))
-			return err
-		})
-		if !sqldb.LockTimedOut(err) {
-			return // any other error is the database's, which the next statement meets as well
-		}
-	}
+	_ = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
+		return err
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -41,6 +43,7 @@ type Store struct {
 	db      *sqldb.DB
 	slots   *groupcommit.Slots
 	options Options
+	number  string // of its leases
 	lock    *contention.Metrics
 	changes *groupcommit.Committer[pot.ID, pot.Change, answer]
 }
@@ -53,7 +56,7 @@ const ReservedConns = 2
 
 // New returns a store on the database of limits, whose schema must have been migrated.
 func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
-	s = &Store{db: limits.DB, slots: limits.Slots, options: o, lock: limits.Contention}
+	s = &Store{db: limits.DB, slots: limits.Slots, options: o, number: uuid.NewString(), lock: limits.Contention}
 	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, answer]{
 		Limits: limits,
 		Name:   "pyggpot_change",

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
+
+// TestLostReplies: many callers on two replicas change one pot or several while every seventh reply of the database gets
+// lost, to any statement. Each caller learns whether its change was made, and it was made once or not at all.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	for _, pots := range []int{1, 6} {
+		t.Run(fmt.Sprint(pots, " pots"), func(t *testing.T) {
+			t.Parallel()
+			direct, db, dsn := open(t)
+			ids := make([]pot.ID, pots)
+			for i := range ids {
+				ids[i] = mustCreate(t, direct, fmt.Sprint("lossy ", i), 1_000_000)
+			}
+			proxy := faultproxy.New(t, dsn)
+			shortLeases := func(_ *groupcommit.Limits, o *Options) { o.TTL = time.Second } // one whose release was lost ends soon
+			stores := []replica{
+				openStore(t, proxy.DSN(dsn), sqldb.PoolerNone, shortLeases),
+				openStore(t, proxy.DSN(dsn), sqldb.PoolerNone, shortLeases),
+			}
+
+			proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("pyggpot.pot"))
+			acknowledged := contend(t, stores, ids)
+			proxy.StopCutting()
+
+			var stored int64
+			if err := db.GetContext(t.Context(), &stored, `SELECT sum(coins) FROM pyggpot.pot`); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d replies cut, %d changes acknowledged, %d stored", proxy.Cuts(), acknowledged, stored)
+			if proxy.Cuts() == 0 || acknowledged == 0 {
+				t.Errorf("%d cuts, %d changes acknowledged: the test proved nothing", proxy.Cuts(), acknowledged)
+			}
+			if stored != acknowledged {
+				t.Errorf("%d coins are stored, %d were acknowledged", stored, acknowledged)
+			}
+		})
+	}
+}
+
+// contend adds a coin to the pots by many callers, and returns how many of them were told that it is there. No outcome
+// may be unknown.
+func contend(t *testing.T, stores []replica, ids []pot.ID) int64 {
+	t.Helper()
+	const callers, rounds = 24, 40
+	var made atomic.Int64
+	waittest.Together(t, callers, func(caller int) error {
+		for round := range rounds {
+			err := stores[caller%len(stores)].add(t, ids[(caller+round*round)%len(ids)], 1)
+			if err == nil {
+				made.Add(1)
+				continue
+			}
+			if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, pot.ErrLocked) && (!ours || outcome == sqldb.Unknown) {
+				return err
+			}
+		}
+		return nil
+	})
+	return made.Load()
+}
+
+// TestLostReplyOfANewPot: the reply to the COMMIT of a new pot is lost. Its caller gets the pot.
+func TestLostReplyOfANewPot(t *testing.T) {
+	t.Parallel()
+	direct, _, dsn := open(t)
+	proxy := faultproxy.New(t, dsn)
+	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+	proxy.Cut(faultproxy.AfterCommit, faultproxy.RST, faultproxy.Times(2))
+	for i := range 2 {
+		made, err := r.Create(t.Context(), fmt.Sprint("new ", i), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := direct.Find(t.Context(), made.ID)
+		if err != nil || found.Name != made.Name || found.MaxCoins != 10 || !found.CreateTime.Equal(made.CreateTime) {
+			t.Errorf("made %+v, found %+v (%v)", made, found, err)
+		}
+	}
+	if proxy.Cuts() != 2 {
+		t.Errorf("%d cuts, want 2", proxy.Cuts())
+	}
+}
