@@ -152,7 +152,8 @@ SELECT d.answers, coalesce((SELECT waited FROM changed), 0) AS waited
 // addSeveralSQL returns the statement that locks counts in the order of their ids and then changes them. Sorted
 // parameters alone would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A
 // count that is held and not changed would leave int64. One that is there and not held is locked: its adds go to its
-// lane. The clock is read when the counts are held. lock is SKIP LOCKED or empty; only puts a condition that the counts
+// lane. The clock is read when the counts are held. What a count was before is looked up in an object, because the planner
+// takes arrays for short ones: a join with them makes a group of 500 a fifth slower. lock is SKIP LOCKED or empty; only puts a condition that the counts
 // are of one shard.
 func addSeveralSQL(lock string, only condition) string {
 	return addSlotSQL + `, held AS MATERIALIZED (
@@ -173,16 +174,18 @@ func addSeveralSQL(lock string, only condition) string {
      WHERE v.item_id = h.item_id` + only("v.item_id = ANY ($5)") + `
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value - h.delta AS before
+), before AS MATERIALIZED (
+    SELECT jsonb_object_agg(n, before) AS of
+      FROM changed
 ), answers AS MATERIALIZED (
     SELECT ('[' || string_agg(
-               CASE WHEN c.n IS NOT NULL THEN (c.before + r.running)::text
-                    WHEN h.n IS NOT NULL THEN '"full"'
-                    WHEN EXISTS (SELECT FROM counts.count_values v
-                                  WHERE v.item_id = ($5::text[])[r.place]` + only("v.item_id = ANY ($5)") + `) THEN 'null'
-                    ELSE '"missing"' END, ',' ORDER BY r.n) || ']')::json AS list
-      FROM unnest($9::bigint[], $10::int[]) WITH ORDINALITY AS r (running, place, n)
-      LEFT JOIN changed c ON c.n = r.place
-      LEFT JOIN held h ON h.n = r.place` + addDoneSQL + `
+               coalesce(((b.of ->> r.place::text)::bigint + r.running)::text,
+                        CASE WHEN EXISTS (SELECT FROM held h WHERE h.n = r.place) THEN '"full"'
+                             WHEN EXISTS (SELECT FROM counts.count_values v
+                                           WHERE v.item_id = ($5::text[])[r.place]` + only("v.item_id = ANY ($5)") + `)
+                             THEN 'null'
+                             ELSE '"missing"' END), ',' ORDER BY r.n) || ']')::json AS list
+      FROM unnest($9::bigint[], $10::int[]) WITH ORDINALITY AS r (running, place, n), before b` + addDoneSQL + `
 SELECT d.answers, date_part('epoch', k.now - statement_timestamp()) AS waited
   FROM done d, clock k`
 }
