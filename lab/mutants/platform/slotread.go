@@ -79,7 +79,8 @@ var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 
 // ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, fmt.Sprintf(askSQL, s.table, s.ofPlace(3)), s.placed(used.place, used.id, attempt)...)
+	query := fmt.Sprintf(askSQL, s.table, s.ofPlace(3))
+	err = s.db.GetUnqueued(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSlotGone
 	}

@@ -128,7 +128,8 @@ WITH held AS MATERIALIZED (
 )
 SELECT done,
        CASE WHEN held > done THEN (
-           SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) END AS moved
+           SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m
+       ) END AS moved
   FROM counts`
 
 	// keysSQL looks held rows up by the key, wherever they are.

@@ -3,9 +3,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lib/pq"
@@ -109,8 +109,8 @@ WITH slot AS MATERIALIZED (
 SELECT answers, greatest(date_part('epoch', used_at - statement_timestamp()), 0) AS waited FROM done`
 )
 
-// oneSQL returns the statement of changes of one item, which takes half of the time of a group's. $5 and $6 are the list
-// and the item, $7 and $8 the answers if it was changed and if not, and $9 how often to increment it.
+// oneSQL returns the statement of changes of one item, which takes half of the time of a group's. $5 and $6 are the
+// list and the item, $7 and $8 the answers if it was changed and if not, and $9 how often to increment it.
 func oneSQL(change attempt.Change) string {
 	const (
 		increment = `
@@ -265,13 +265,9 @@ func (g group) distinct() pq.StringArray {
 }
 
 // answers returns what the slot stores for requests for one item, of which the first few have changed it.
-func (g group) answers(few int) []byte {
-	answers := make([]int, len(g.items))
-	for i := range few {
-		answers[i] = 1
-	}
-	encoded, _ := json.Marshal(answers) // numbers can be encoded
-	return encoded
+func (g group) answers(few int) string {
+	ones, others := strings.Repeat(",1", few), strings.Repeat(",0", len(g.items)-few)
+	return "[" + (ones + others)[1:] + "]"
 }
 
 // sender is a groupcommit.Config.Send.
