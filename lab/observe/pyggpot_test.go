@@ -27,9 +27,8 @@ var _ = register(subject{
   pyggpot.coin.Coin/AddCoins
     pyggpot.add
       batch pyggpot_change
-        SELECT pg_control_system
         UPDATE pyggpot.pot
-        INSERT pyggpot.coin UPDATE pyggpot.pot
+        INSERT pyggpot.coin UPDATE pyggpot.pot UPDATE pyggpot.slots
 `},
 		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, "pyggpot.remove"},
 		{post("/pyggpot.pot.Pot/ViewPot", `{"pot_id":1}`), http.StatusOK, "pyggpot.view"},
@@ -42,7 +41,7 @@ var _ = register(subject{
 	},
 	down: []request{addCoins(1, 1)},
 	chain: []string{
-		"INSERT pyggpot.coin UPDATE pyggpot.pot", "batch pyggpot_change", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
+		"INSERT pyggpot.coin UPDATE pyggpot.pot UPDATE pyggpot.slots", "batch pyggpot_change", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
 		"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
 	},
 })

@@ -40,6 +40,7 @@ type Config[K comparable, Q, R any] struct {
 	Lease *Lease[Q]
 
 	MaxItems int // requests in a group; default 500
+	MaxKeys  int // keys in a group; 0: as many as requests
 	MaxBytes int // sum of Size in a group; default 64 KiB
 }
 
@@ -277,6 +278,7 @@ func (c *Committer[K, Q, R]) serveNext() bool {
 func (c *Committer[K, Q, R]) take() []*call[K, Q, R] {
 	var group []*call[K, Q, R]
 	bytes := 0
+	keys := make(map[K]bool) // of the group, where they are bounded
 	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
 		w := c.queue.peek()
 		if w.state == finished {
@@ -292,6 +294,12 @@ func (c *Committer[K, Q, R]) take() []*call[K, Q, R] {
 		bytes += c.cfg.Size(w.request)
 		if len(group) > 0 && bytes > c.cfg.MaxBytes {
 			break
+		}
+		if c.cfg.MaxKeys > 0 {
+			if !keys[w.key] && len(keys) == c.cfg.MaxKeys {
+				break
+			}
+			keys[w.key] = true
 		}
 		c.queue.pop()
 		group = append(group, w)

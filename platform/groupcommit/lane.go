@@ -195,7 +195,11 @@ func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
 		return nil
 	}
 	bytes := 0
-	for _, key := range c.turns {
+	turns := c.turns
+	if c.cfg.MaxKeys > 0 {
+		turns = turns[:min(len(turns), c.cfg.MaxKeys)]
+	}
+	for _, key := range turns {
 		group = c.takeFrom(c.lanes[key], group, &bytes)
 	}
 	c.markSent(group)

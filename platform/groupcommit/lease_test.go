@@ -178,3 +178,45 @@ func TestABriefLeaseNeedsNoPlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A group has no more keys than it may, and any number of requests of each.
+func TestKeysOfAGroupAreBounded(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var most, all int
+	goOn := make(chan struct{})
+	dsn := database(t)
+	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+		c.MaxKeys = 3
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			<-goOn
+			keys := map[string]bool{}
+			for _, q := range group {
+				keys[q.key] = true
+			}
+			mu.Lock()
+			most, all = max(most, len(keys)), all+1
+			mu.Unlock()
+			return add(ctx, s, a, group)
+		}
+	})
+	const keys, perKey = 12, 5
+	var answers []<-chan error
+	for i := range keys {
+		answers = append(answers, r.doAll(t, perKey, request{key: "key-" + strconv.Itoa(i)}))
+	}
+	waittest.Eventually(t, "all but the first group wait", func() bool {
+		return r.metric(t, "rowlock_coalesce_queue_length") >= (keys-3)*perKey
+	})
+	close(goOn)
+	for _, of := range answers {
+		for range perKey {
+			if err := <-of; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if most > 3 || all < keys/3 {
+		t.Errorf("%d groups, the largest of %d keys", all, most)
+	}
+}

@@ -45,7 +45,7 @@ var _ = register(services.Pyggpot, kind{
 	mutants: []Mutant{
 		mutant("unfenced", "services/pyggpot/internal/postgres/fence.go",
 			"a lease without its fence", windowStop, linearizable),
-		mutant("laststate", "services/pyggpot/internal/postgres/apply.go",
+		mutant("laststate", "services/pyggpot/internal/pot/decide.go",
 			"a group answers all its callers with the last state", windowNone, linearizable),
 	},
 })

@@ -1,33 +1,34 @@
-// Mutant of services/pyggpot/internal/postgres/apply.go: a group answers all its callers with the last state.
+// Mutant of services/pyggpot/internal/pot/decide.go: a group answers all its callers with the last state.
 
-package postgres
+package pot
 
-import (
-	"maps"
+import "maps"
 
-	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
-)
-
-// applyAll returns the right contents to store, but makes each caller's answer from the contents after all changes of
-// the group.
-func applyAll(p pot.Pot, calls []*call) pot.Contents {
-	for _, c := range calls {
-		if after, err := c.change(p); err == nil {
-			p.Contents = merge(p.Contents, after)
+// Decide returns the right contents to store, but makes each caller's answer from the contents after all changes of the
+// group.
+func Decide(before map[ID]Pot, changes []Change, source Source) (after map[ID]Contents, answers []*Answer) {
+	pots := maps.Clone(before)
+	for _, c := range changes {
+		if p, there := pots[c.Pot]; there {
+			p.Contents, _ = p.Apply(c, source)
+			pots[c.Pot] = p
 		}
 	}
-	if len(calls) > 1 {
-		for _, c := range calls {
-			_, c.err = c.change(p)
+
+	after = make(map[ID]Contents, len(pots))
+	for id, p := range pots {
+		after[id] = p.Contents
+	}
+	answers = make([]*Answer, len(changes))
+	for i, c := range changes {
+		p, there := pots[c.Pot]
+		if len(changes) == 1 {
+			p = before[c.Pot]
+		}
+		if there {
+			_, answer := p.Apply(c, source)
+			answers[i] = &answer
 		}
 	}
-	return p.Contents
-}
-
-// merge returns the contents before with those of after, kind by kind.
-func merge(before, after pot.Contents) pot.Contents {
-	merged := make(pot.Contents, len(before)+len(after))
-	maps.Copy(merged, before)
-	maps.Copy(merged, after)
-	return merged
+	return after, answers
 }

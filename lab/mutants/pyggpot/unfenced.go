@@ -2,33 +2,14 @@
 
 package postgres
 
-const (
-	// fenceSQL does not check that a holder still has the leases.
-	fenceSQL = `
+// fenceSQL checks neither that a holder still has the leases, nor that the pots are as it has read them.
+const fenceSQL = `
     SELECT p.id, n.coins
-      FROM unnest($1::integer[], $2::uuid[], $3::integer[]) AS n (id, number, coins)
+      FROM unnest($4::integer[], $6::integer[], $7::text[]) AS n (id, coins, before)
       JOIN pyggpot.pot AS p ON p.id = n.id
-     WHERE n.number IS NOT NULL AND (SELECT set_config('lock_timeout', $7, true)) IS NOT NULL
+     WHERE p.id = ANY($4::integer[])
+       AND $5::uuid IS NOT NULL
+       AND n.before IS NOT NULL
+       AND EXISTS (SELECT FROM slot)
      ORDER BY p.id
        FOR UPDATE OF p`
-
-	writeSQL     = `WITH fenced AS MATERIALIZED (` + fenceSQL + `)` + changeSQL
-	writeFreeSQL = `WITH fenced AS MATERIALIZED (` + fenceSQL + ` SKIP LOCKED)` + changeSQL
-
-	// changeSQL writes the kinds that changed and the sum of all, and releases the leases.
-	changeSQL = `, changed AS (
-    INSERT INTO pyggpot.coin AS c (pot_id, denomination, coin_count)
-    SELECT n.pot_id, n.denomination, n.coin_count
-      FROM unnest($4::integer[], $5::integer[], $6::integer[]) AS n (pot_id, denomination, coin_count)
-      JOIN fenced AS f ON f.id = n.pot_id
-     ORDER BY n.pot_id, n.denomination
-    ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = excluded.coin_count
-), written AS (
-    UPDATE pyggpot.pot AS p
-       SET coins = f.coins, lock = NULL, lock_expire_time = NULL
-      FROM fenced AS f
-     WHERE p.id = f.id
-    RETURNING p.id
-)
-SELECT coalesce(array_agg(id), '{}') AS ids FROM written`
-)
