@@ -26,29 +26,30 @@ const activeCounters = 12
 const replays = "answer replayed"
 
 var _ = register(services.Counts, kind{
-	open:   openCounts(countsLoad{sendsBatches: true}),
-	writes: []string{"attempt = $2, answers"}, attack: attackCounts, // the slot, and not its look-up
-	citus: &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
+	open:   openCounts(countsLoad{sendsKeys: true}),
+	writes: []string{"attempt = $3, answers", "attempt = $2, answers"}, // not the look-up of a slot
+	attack: attackCounts,
+	citus:  &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
 	},
 	signs: map[string][]string{
 		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved}, windowCommits: {resolved},
-		windowHostile: {string(fault.LockedKey)}, windowCitusNone: {replays}, windowCitusReplies: {resolved},
+		windowHostile: {string(fault.LockedKey)}, windowCitusReplies: {resolved},
 	},
 	mutants: []Mutant{
-		mutant("autocommit", "services/counts/internal/postgres/once.go",
-			"a statement is sent again by the pool", windowReplies, linearizable),
-		mutant("unordered", "services/counts/internal/postgres/group.go",
+		mutant("slotlast", "services/counts/internal/postgres/add.go",
+			"a slot is written last and not locked first", windowReplies, linearizable, "sums"),
+		mutant("unordered", "services/counts/internal/postgres/add.go",
 			"a batch without ordered locks", windowNone, deadlocks),
 		mutant("textparams", "platform/sqldb/pooled.go",
 			"no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
-		mutant("keylookup", "services/counts/internal/postgres/keys.go",
-			"a key is looked up before, not within, the statement", windowNone, linearizable, sameAnswers),
+		mutant("keylookup", "services/counts/internal/postgres/change.go",
+			"a key is looked up before the counts are locked", windowNone, linearizable, sameAnswers),
 		mutant("errorproves", "platform/sqldb/cluster.go",
 			"an error of Citus' coordinator proves that nothing was applied", windowCitusReplies, linearizable, "sums"),
-		mutant("currentvalue", "services/counts/internal/postgres/replay.go",
+		mutant("currentvalue", "services/counts/internal/counting/decide.go",
 			"a replay answers the current value", windowNone, linearizable, sameAnswers),
 	},
 })
@@ -87,7 +88,7 @@ func countModel() porcupine.Model {
 
 // countsLoad says what is sent beside reads, and changes of one counter.
 type countsLoad struct {
-	sendsBatches bool
+	sendsKeys bool // and changes of several counters
 }
 
 // counts changes and reads counters.
@@ -182,7 +183,7 @@ type countRequest struct {
 func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	const several, most, oneIn = 8, 5, 8
 	n, kind := 1, random.IntN(several)
-	if kind == 0 && w.sendsBatches {
+	if kind == 0 && w.sendsKeys {
 		n = 2 + random.IntN(most-1)
 	}
 	for range n {
@@ -206,7 +207,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
 		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
 	}
-	if len(r.amounts) > 0 && random.IntN(2) == 0 {
+	if w.sendsKeys && len(r.amounts) > 0 && random.IntN(2) == 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.made++

@@ -1,105 +1,256 @@
-// Mutant of services/counts/internal/postgres/replay.go: a replay answers the current value.
+// Mutant of services/counts/internal/counting/decide.go: a replay answers the current value.
 
-package postgres
+package counting
 
 import (
-	"context"
-
-	"github.com/google/uuid"
-
-	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"maps"
+	"slices"
+	"time"
 )
 
-// replay answers the requests whose keys were taken, and their repeats in the group, by what is stored, or by the error
-// of reading that. A key that has expired meanwhile is tried again.
-func (s *Store) replay(ctx context.Context, g *updateGroup) {
-	if len(g.losers) == 0 {
-		return
-	}
-
-	var indexes []int
-	var items []string
-	var keys []counting.Key
-	var steps []int64
-	owns := make(map[int]uuid.UUID)
-	for _, p := range g.losers {
-		l := g.leaders[p.lane()]
-		owns[l.index] = l.own
-		for _, i := range append([]int{l.index}, l.repeats...) {
-			indexes = append(indexes, i)
-			items = append(items, g.group[i].id)
-			keys = append(keys, g.group[i].update.Key)
-			steps = append(steps, int64(len(g.group[i].update.steps)))
-		}
-	}
-
-	found, err := s.lookUp(ctx, items, keys, steps)
-	for n, i := range indexes {
-		if err != nil {
-			g.answers[i].Err = err
-			continue
-		}
-
-		g.answers[i] = s.replayed(ctx, g.group[i].update, found[n])
-		// The answer of this request's own statement was lost.
-		if found[n] != nil && found[n].GroupID == owns[i] {
-			g.answers[i].Value.replayed = false
-		}
-	}
+// State is what the database holds of the counts and keys that some requests name, after it has locked the counts.
+type State struct {
+	// Values has the counts that exist.
+	Values map[ItemID]int64
+	// Locked has the counts that another transaction has locked, so that nothing is known of them.
+	Locked map[ItemID]bool
+	// Keys has the keys that are taken.
+	Keys map[KeyID]Taken
+	// Now is the database's time.
+	Now time.Time
 }
 
-// replayed returns the answer of a request whose key was taken with a first answer, or without one when it has expired
-// since.
-func (s *Store) replayed(ctx context.Context, u *update, first *stored) coalesce.Answer[reply] {
-	if first == nil || !first.conflicts(u.Key) && !first.complete(len(u.steps)) {
-		return coalesce.Answer[reply]{Locked: true, At: len(u.locks) - 1}
-	}
-	if first.conflicts(u.Key) {
-		return coalesce.Answer[reply]{Err: counting.ErrKeyConflict}
-	}
+// KeyID names a caller's key.
+type KeyID struct{ Caller, Value string }
 
-	answer := coalesce.Answer[reply]{Value: reply{replayed: true}}
-	if err := first.refusal(); err != nil {
-		answer.Err = u.refused(first.RefusedAt, err)
-		return answer
-	}
-
-	starts := make([]int64, len(first.Starts))
-	for i, step := range u.steps {
-		count, err := s.Find(ctx, counting.ItemID(step.id)) // as it is now
-		if err != nil {
-			return coalesce.Answer[reply]{Err: err}
-		}
-		starts[i] = count.Current - step.delta
-	}
-	answer.Value.values = u.values(starts)
-	return answer
+// Taken is the first request with a key.
+type Taken struct {
+	Fingerprint [16]byte
+	Answer      Answer
 }
 
-// answerRepeats answers the repeats, within the group, of keys that a request of the group has taken.
-func (g *updateGroup) answerRepeats() {
-	for _, l := range g.leaders {
-		if l.lost {
-			continue
-		}
-		first := g.group[l.index].update.Key
-		answer := g.answers[l.index]
-		for _, i := range l.repeats {
-			u := g.group[i].update
-			outcome, ours := sqldb.OutcomeOf(answer.Err)
-			switch {
-			case answer.Locked, ours && outcome == sqldb.NotApplied:
-				g.answers[i] = coalesce.Answer[reply]{Locked: true, At: len(u.locks) - 1}
-			case ours:
-				g.answers[i].Err = answer.Err
-			case u.Key.Fingerprint != first.Fingerprint:
-				g.answers[i].Err = counting.ErrKeyConflict
-			default:
-				g.answers[i] = answer
-				g.answers[i].Value.replayed = true
+// Decision is what some requests are told, and what must be written for that.
+type Decision struct {
+	// Answers has one element for each request.
+	Answers []Answer
+	// Writes has one element for each count that is changed, in byte order.
+	Writes []Write
+	// Keys has the keys that the requests take.
+	Keys map[KeyID]Taken
+}
+
+// Write is what becomes of one count.
+type Write struct {
+	ItemID ItemID
+	Kind   WriteKind
+	// Value is the count afterwards.
+	Value int64
+	// By is the sum of what was added, for AddTo.
+	By int64
+}
+
+// WriteKind says how a count is written.
+type WriteKind uint8
+
+// The kinds of writes. AddTo adds By to the count that the database holds; Replace stands where the count was set, or
+// where the sum leaves int64 and the value does not.
+const (
+	AddTo WriteKind = iota
+	Replace
+	Insert
+	Remove
+)
+
+// Decide applies requests one after the other. It is pure: the repository locks the counts, reads the state, and writes
+// the decision in one transaction.
+//
+// A request whose key is taken, in the state or by an earlier one of the requests, gets the first answer, or is refused
+// where its fingerprint differs. A key that was taken without a Caller is taken for all callers. A request of a locked
+// count is held up and takes no key. A refusal takes the key as an applied change does.
+func Decide(requests []Request, s State) Decision {
+	d := decider{State: s, counts: make(map[ItemID]*count, len(s.Values)), taken: make(map[KeyID]Taken)}
+	for id, value := range s.Values {
+		d.counts[id] = &count{existed: true, exists: true, value: value}
+	}
+
+	answers := make([]Answer, len(requests))
+	for i, r := range requests {
+		answers[i] = d.decide(r)
+	}
+	return Decision{Answers: answers, Writes: d.writes(), Keys: d.taken}
+}
+
+// decider holds the state while requests are applied to it.
+type decider struct {
+	State
+
+	counts map[ItemID]*count // of those that exist or did
+	taken  map[KeyID]Taken   // by the requests
+}
+
+// count is one count while requests are applied.
+type count struct {
+	existed, exists bool
+	value           int64
+	changed         bool
+	replaced        bool  // by does not tell the value
+	by              int64 // the sum of what was added
+}
+
+// decide applies one request, unless its key is taken or a count of it is locked.
+func (d *decider) decide(r Request) Answer {
+	if first, taken := d.first(r.Key); taken {
+		a := first.repeated(r.Key)
+		a.Values = slices.Clone(a.Values)
+		for i := range a.Values {
+			if c := d.counts[r.Changes[i].ItemID]; c != nil {
+				a.Values[i] = c.value
 			}
 		}
+		return a
 	}
+	if slices.ContainsFunc(r.Changes, func(c Change) bool { return d.Locked[c.ItemID] }) {
+		return Answer{HeldUp: true}
+	}
+
+	a := d.apply(r)
+	if r.Key.Value != "" {
+		d.taken[KeyID{r.Key.Caller, r.Key.Value}] = Taken{Fingerprint: r.Key.Fingerprint, Answer: a}
+	}
+	return a
+}
+
+// first returns the first request with a key.
+func (d *decider) first(k Key) (Taken, bool) {
+	for _, id := range k.Places() {
+		if t, ok := d.taken[id]; ok {
+			return t, true
+		}
+		if t, ok := d.Keys[id]; ok {
+			return t, true
+		}
+	}
+	return Taken{}, false
+}
+
+// Places returns the names under which a key may have been taken: by its caller, and without one. The zero Key has none.
+func (k Key) Places() []KeyID {
+	switch {
+	case k.Value == "":
+		return nil
+	case k.Caller == "":
+		return []KeyID{{Value: k.Value}}
+	}
+	return []KeyID{{k.Caller, k.Value}, {Value: k.Value}}
+}
+
+// repeated returns the answer to a later request with the key.
+func (t Taken) repeated(k Key) Answer {
+	if t.Fingerprint != k.Fingerprint {
+		return Answer{Refusal: refusedKey}
+	}
+	a := t.Answer
+	a.Replayed = true
+	return a
+}
+
+// apply applies one request whole, or refuses it and changes nothing.
+func (d *decider) apply(r Request) Answer {
+	if r.Operation == Add {
+		return d.add(r)
+	}
+
+	only := r.Changes[0]
+	c := d.counts[only.ItemID]
+	exists := c != nil && c.exists
+	switch {
+	case r.Operation == Create && exists:
+		return Answer{Refusal: refusedExists}
+	case r.Operation != Create && !exists:
+		return Answer{Refusal: refusedMissing}
+	case c == nil:
+		c = new(count)
+		d.counts[only.ItemID] = c
+	}
+
+	c.changed, c.replaced = true, true
+	if r.Operation == Delete {
+		c.exists = false
+		return Answer{At: d.Now}
+	}
+	c.exists, c.value = true, only.Delta
+	return Answer{Values: []int64{only.Delta}, At: d.Now}
+}
+
+// add applies the changes of a request one after the other. A missing count is reported before an overflow.
+func (d *decider) add(r Request) Answer {
+	after := make(map[ItemID]int64, len(r.Changes))
+	for i, c := range r.Changes {
+		held := d.counts[c.ItemID]
+		switch {
+		case held != nil && held.exists:
+			after[c.ItemID] = held.value
+		case r.CreateMissing:
+			after[c.ItemID] = 0
+		default:
+			return Answer{Refusal: refusedMissing, Index: i}
+		}
+	}
+
+	values := make([]int64, len(r.Changes))
+	for i, c := range r.Changes {
+		sum, fits := Sum(after[c.ItemID], c.Delta)
+		if !fits {
+			return Answer{Refusal: refusedOverflow, Index: i}
+		}
+		after[c.ItemID], values[i] = sum, sum
+	}
+
+	for _, c := range r.Changes {
+		d.addTo(c)
+	}
+	return Answer{Values: values, At: d.Now}
+}
+
+// addTo applies a change that fits.
+func (d *decider) addTo(change Change) {
+	c := d.counts[change.ItemID]
+	if c == nil {
+		c = new(count)
+		d.counts[change.ItemID] = c
+	}
+	if !c.exists { // it is created
+		c.exists, c.value, c.replaced = true, 0, true
+	}
+
+	by, fits := Sum(c.by, change.Delta)
+	c.changed, c.replaced = true, c.replaced || !fits
+	c.by, c.value = by, c.value+change.Delta
+}
+
+// Sum returns a + b and whether it fits into int64.
+func Sum(a, b int64) (sum int64, fits bool) {
+	sum = a + b
+	return sum, (sum > a) == (b > 0)
+}
+
+// writes returns what the requests have made of the counts.
+func (d *decider) writes() []Write {
+	var all []Write
+	for _, id := range slices.Sorted(maps.Keys(d.counts)) {
+		c := d.counts[id]
+		w := Write{ItemID: id, Value: c.value, By: c.by}
+		switch {
+		case !c.changed, !c.existed && !c.exists:
+			continue
+		case !c.existed:
+			w.Kind = Insert
+		case !c.exists:
+			w.Kind = Remove
+		case c.replaced:
+			w.Kind = Replace
+		}
+		all = append(all, w)
+	}
+	return all
 }

@@ -152,9 +152,10 @@ SELECT d.answers, coalesce((SELECT waited FROM changed), 0) AS waited
 // addSeveralSQL returns the statement that locks counts in the order of their ids and then changes them. Sorted
 // parameters alone would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A
 // count that is held and not changed would leave int64. One that is there and not held is locked: its adds go to its
-// lane. The clock is read when the counts are held. What a count was before is looked up in an object, because the planner
-// takes arrays for short ones: a join with them makes a group of 500 a fifth slower. lock is SKIP LOCKED or empty; only puts a condition that the counts
-// are of one shard.
+// lane. The clock is read when the counts are held. What a count was before is looked up in an object, because the
+// planner takes arrays for short ones: a join with them makes a group of 500 a fifth slower.
+//
+// lock is SKIP LOCKED or empty; only puts a condition that the counts are of one shard.
 func addSeveralSQL(lock string, only condition) string {
 	return addSlotSQL + `, held AS MATERIALIZED (
     SELECT v.item_id, c.n, c.delta, c.lowest, c.highest

@@ -142,13 +142,15 @@ func (s *Store) tryAlone(ctx context.Context, q request) (counting.Answer, error
 	s.limits.Contention.Waited(contention.InProcess, time.Since(begin))
 
 	a := &groupcommit.Attempt{LockWait: aloneWait}
-	answer, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
+	change := func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
 		answers, err := s.change(ctx, tx, a, []request{q})
 		if err != nil {
 			return counting.Answer{}, err
 		}
 		return answers[0], nil
-	}, sqldb.WithLockTimeout(aloneWait))
+	}
+	answer, err := groupcommit.Transact(
+		ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(aloneWait))
 
 	s.limits.Contention.Waited(contention.InDatabase, a.Waited)
 	return answer, err

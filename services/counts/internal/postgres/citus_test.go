@@ -185,7 +185,9 @@ func changesOnCitus(t *testing.T, s *replica) {
 	}
 	create := update("", "new")
 	create.Create = true
-	for name, u := range map[string]counting.Update{"batch": update("", "a", "c"), "key": update("k", "c"), "create": create} {
+	for name, u := range map[string]counting.Update{
+		"batch": update("", "a", "c"), "key": update("k", "c"), "create": create,
+	} {
 		if _, err := s.Apply(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
 			t.Errorf("%s: %v", name, err)
 		}
