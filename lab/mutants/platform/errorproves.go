@@ -20,9 +20,3 @@ func (db *DB) Cluster() Cluster { return db.settings.Cluster }
 // classify takes Citus' coordinator for a server that is alone: what it answers with an error was not applied, though a
 // worker whose answer got lost may have committed.
 func (db *DB) classify(err error, sent bool) *Error { return Classify(err, sent) }
-
-// resolves reports whether a lost COMMIT can be looked up by a transaction's id. That of
-// Citus' coordinator says nothing of the workers: a statement that only they execute has none.
-func (db *DB) resolves() bool {
-	return db.engine.resolves() && db.settings.Cluster != ClusterCitus
-}
