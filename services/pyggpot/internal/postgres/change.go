@@ -43,9 +43,9 @@ func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) 
 }
 
 // changeSQL writes the pots of a group, releases their leases, and stores the answers in the group's slot, in one
-// commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the fence
-// does not let all pots pass, it writes none, and stores $12 for the answers. lock_timeout is set in a sub-select that is
-// evaluated before a row is touched.
+// commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the
+// fence does not let all pots pass, it writes none of them, and stores $12 for the answers. lock_timeout is set in a
+// sub-select that is evaluated before a row is touched.
 const changeSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id

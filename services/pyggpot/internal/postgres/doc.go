@@ -2,26 +2,30 @@
 //
 // # A change
 //
-//	queue     callers of one pot wait in the process, without a connection (queue.go)
-//	group     the queues of up to 32 pots share the statements that follow (group.go, platform/coalesce)
-//	acquire   one statement, committed by itself: the leases, for Options.TTL, and the pots' coins (lease.go)
-//	apply     the changes of each pot's callers, in order of arrival, in memory (apply.go)
-//	change    one statement, committed by itself: the fence locks the pots whose lease is still valid (fence.go), and
-//	          their kinds and sums are written and their leases released
+//	group     callers of any pots wait in the process, without a connection (platform/groupcommit)
+//	lease     one statement, committed by itself: the leases of the pots, for Options.TTL, and their coins (lease.go)
+//	decide    the changes of the group's callers, in order of arrival, in memory (pot.Decide)
+//	change    one statement, committed by itself (change.go): the fence locks the pots whose lease is still valid and
+//	          whose coins are those that were decided on (fence.go); kinds and sums are written, the leases are released,
+//	          and the answers go into the group's slot
 //
-// A queue goes through this again and again until it has no callers. A pot that a group finds held by another session
-// goes through it by itself, and waits at the pot's row for the end of the holder's statement; its coins are read in a
-// statement of their own then (coins.go).
+// A pot that another replica holds is left out, and its callers wait in its lane: a statement waits at the pot's row
+// for the end of the holder's change, and then the pot is leased as above. If it is held still, the next try comes after
+// Options.RetryWait, Options.Retries times.
+//
+// # Invariants
 //
 // The fence's row locks are held to COMMIT: no other holder can take a lease that expires in between until the change
 // is committed or rolled back. Every time is the database's clock_timestamp(), because now() does not advance while a
 // statement waits: a fence with it would accept a lease that has expired meanwhile.
 //
+// The snapshot of the statement that leases a pot may be older than the lease, and another holder have changed the pot
+// in between. So the fence compares the coins, and a change is never made from others than the pot has.
+//
 // # On failure
 //
-// A group that fails releases its leases; the leases of a process that dies expire. The fence refuses a holder that
-// stalls for longer; no transaction is open between two statements.
-//
-// When the answer to the change is lost, the lease of each pot shows what became of it, since the same COMMIT releases
-// it, unless another server has taken over: see Store.resolve and history.
+// The slot proves what became of a change, or of a new pot, whose answer was lost. A group that fails releases its
+// leases. One that cannot be released is taken again by the next group of its replica; for others, as that of a process
+// that dies, it expires. The fence refuses a holder that stalls for longer. No transaction is open between two
+// statements.
 package postgres

@@ -75,8 +75,8 @@ const contentsSQL = `coalesce((SELECT json_object_agg(denomination, coin_count O
                  FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0), '{}')`
 
 // leaseSQL leases the pots that are free, or whose lease has expired, and returns them with their coins as of the
-// statement's snapshot; "others" are those that are there and were not leased. It waits for no row: a pot that is leased
-// fails its condition before any lock, and one that another session is leasing is skipped. It may be sent twice.
+// statement's snapshot; "others" are those that are there and were not leased. It waits for no row: a pot that is
+// leased fails its condition before any lock, and one that another session is leasing is skipped. It may be sent twice.
 const leaseSQL = `
 WITH free AS MATERIALIZED (
     SELECT id, lock

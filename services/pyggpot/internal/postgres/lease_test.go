@@ -98,7 +98,8 @@ func TestFence(t *testing.T) {
 				t.Errorf("stored %s, want %s", got, tc.want)
 			}
 			var stored int64
-			if err := db.GetContext(t.Context(), &stored, `SELECT sum(coins) FROM pyggpot.pot`); err != nil || stored != tc.stored {
+			err := db.GetContext(t.Context(), &stored, `SELECT sum(coins) FROM pyggpot.pot`)
+			if err != nil || stored != tc.stored {
 				t.Errorf("%d coins are stored, want %d (%v)", stored, tc.stored, err)
 			}
 		})
@@ -160,8 +161,8 @@ func TestCoinsAreOfTheLeasedPot(t *testing.T) {
 	wantTotal(t, db, 5)
 }
 
-// TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked before
-// the pot is leased or under its lease. It is had again as soon as its row is free.
+// TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked
+// before the pot is leased or under its lease. It is had again as soon as its row is free.
 func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	for name, leased := range map[string]bool{"before the lease": false, "under the lease": true} {
@@ -170,7 +171,8 @@ func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 			r, db, _ := open(t, func(_ *groupcommit.Limits, o *Options) { o.TTL = time.Hour })
 			locked, other := mustCreate(t, r, "locked", 100), mustCreate(t, r, "free", 100)
 			if leased { // as by a group that could not release it
-				if _, _, err := r.take(t.Context(), groupcommit.Attempt{SkipLocked: true}, []pot.Change{gold(locked, 1)}); err != nil {
+				group := []pot.Change{gold(locked, 1)}
+				if _, _, err := r.take(t.Context(), groupcommit.Attempt{SkipLocked: true}, group); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -193,8 +195,8 @@ func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForAnothersTry: a replica that waits for a pot locks its row for a moment. The release waits for that,
-// or the pot would stay leased for LOCK_TTL.
+// TestReleaseWaitsForAnothersTry: a replica that waits for a pot locks its row for a moment. The release waits for
+// that, or the pot would stay leased for LOCK_TTL.
 func TestReleaseWaitsForAnothersTry(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// TestLostReplies: many callers on two replicas change one pot or several while every seventh reply of the database gets
-// lost, to any statement. Each caller learns whether its change was made, and it was made once or not at all.
+// TestLostReplies: many callers on two replicas change one pot or several while every seventh reply of the database
+// gets lost, to any statement. Each caller learns whether its change was made, and it was made once or not at all.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, pots := range []int{1, 6} {
@@ -27,7 +27,8 @@ func TestLostReplies(t *testing.T) {
 				ids[i] = mustCreate(t, direct, fmt.Sprint("lossy ", i), 1_000_000)
 			}
 			proxy := faultproxy.New(t, dsn)
-			shortLeases := func(_ *groupcommit.Limits, o *Options) { o.TTL = time.Second } // one whose release was lost ends soon
+			// A lease whose release was lost ends soon.
+			shortLeases := func(_ *groupcommit.Limits, o *Options) { o.TTL = time.Second }
 			stores := []replica{
 				openStore(t, proxy.DSN(dsn), sqldb.PoolerNone, shortLeases),
 				openStore(t, proxy.DSN(dsn), sqldb.PoolerNone, shortLeases),

@@ -54,14 +54,18 @@ var _ pot.Repository = (*Store)(nil)
 // others hold, one for reads and new pots.
 const ReservedConns = 2
 
+// maxPots is how many pots a group leases and changes at most: a replica that dies leaves their leases behind.
+const maxPots = 32
+
 // New returns a store on the database of limits, whose schema must have been migrated.
 func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
 	s = &Store{db: limits.DB, slots: limits.Slots, options: o, number: uuid.NewString(), lock: limits.Contention}
 	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, answer]{
-		Limits: limits,
-		Name:   "pyggpot_change",
-		Key:    func(c pot.Change) pot.ID { return c.Pot },
-		Send:   s.sendGroup,
+		Limits:  limits,
+		Name:    "pyggpot_change",
+		Key:     func(c pot.Change) pot.ID { return c.Pot },
+		Send:    s.sendGroup,
+		MaxKeys: maxPots,
 		Lease: &groupcommit.Lease[pot.Change]{
 			Take: s.take, Release: s.release, RetryWait: o.RetryWait, Retries: o.Retries,
 		},

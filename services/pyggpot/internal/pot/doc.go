@@ -11,7 +11,8 @@
 //
 //   - 0 <= coins in the pot <= MaxCoins, and no kind is below 0.
 //   - Only the holder of the pot's lease changes it, whole or not at all. A holder whose lease has expired changes
-//     nothing, however late it comes. Changes that share a lease follow one another, each with its own answer.
+//     nothing, however late it comes. Changes that share a lease follow one another, each with its own answer: see
+//     [Decide].
 //   - A change returns exactly what it added or removed: the coins in a pot are the sum of all that was added less the
 //     sum of all that was removed.
 //   - Reads do not wait, and see a pot between two changes.
@@ -19,7 +20,7 @@
 //
 // # On failure
 //
-// The lease of a holder that dies expires, and nothing of its change is stored. A change whose COMMIT got no answer is
-// looked up by the lease that it releases; when that shows nothing, the error says that the outcome is unknown. No
-// change is repeated by itself.
+// The lease of a holder that dies expires, and nothing of its change is stored. A change whose COMMIT got no answer has
+// stored its answer with itself: it is found, or the change can never be made and is made again. Where neither can be
+// known in time, the error says that the outcome is unknown.
 package pot

@@ -96,8 +96,12 @@ func TestDecide(t *testing.T) {
 	}, rand.NewChaCha8([32]byte{1}))
 
 	want := []*pot.Answer{
-		{Full: true}, {Moved: pot.Contents{pot.Gold: 5}}, {Moved: pot.Contents{pot.Silver: 9}}, nil,
-		{Moved: pot.Contents{pot.Bronze: 7}}, {Moved: pot.Contents{pot.Bronze: 7, pot.Gold: 3}},
+		{Full: true},
+		{Moved: pot.Contents{pot.Gold: 5}},
+		{Moved: pot.Contents{pot.Silver: 9}},
+		nil,
+		{Moved: pot.Contents{pot.Bronze: 7}},
+		{Moved: pot.Contents{pot.Bronze: 7, pot.Gold: 3}},
 	}
 	if !reflect.DeepEqual(answers, want) {
 		t.Errorf("answered %v, want %v", answers, want)

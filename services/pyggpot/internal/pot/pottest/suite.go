@@ -144,7 +144,8 @@ func change(t *testing.T, r pot.Repository) {
 	mixed := pot.Contents{pot.Bronze: 9, pot.Gold: 7}
 	wantMoved(t, r, add(p.ID, mixed), mixed)
 	wantMoved(t, r, pot.Change{Pot: p.ID, Take: pot.Contents{pot.Silver: 1, pot.Gold: 5}}, pot.Contents{pot.Gold: 5})
-	wantMoved(t, r, pot.Change{Pot: p.ID, Take: pot.Contents{pot.Gold: 9}, Draw: 3}, pot.Contents{pot.Bronze: 3, pot.Gold: 2})
+	both := pot.Change{Pot: p.ID, Take: pot.Contents{pot.Gold: 9}, Draw: 3}
+	wantMoved(t, r, both, pot.Contents{pot.Bronze: 3, pot.Gold: 2})
 	wantCoins(t, r, p.ID, pot.Contents{pot.Bronze: 6})
 	wantMoved(t, r, pot.Change{Pot: p.ID, Draw: math.MaxInt32}, pot.Contents{pot.Bronze: 6})
 	wantCoins(t, r, p.ID, nil)
