@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // state is the progress of a call. It changes only under Committer.mu.
@@ -26,6 +28,7 @@ type call[K comparable, Q, R any] struct {
 
 	place     *int       // places of Limits.Share that callers of its key hold, this one among them; nil: it holds none
 	inLane    bool       // it has stood in a lane
+	held      bool       // its key was last found held, by no lock; changed by the goroutine of its group
 	abandoned bool       // its caller got ErrUnknown
 	observed  bool       // its wait was recorded; used only by the goroutine of its group
 	span      trace.Span // the request's own; nil when it is not recorded
@@ -46,6 +49,16 @@ func newCall[K comparable, Q, R any](ctx context.Context, q Q, key K, traced boo
 		w.span = span
 	}
 	return w
+}
+
+// waited records the whole wait of a call that has stood in a lane. Behind a key that is held the call waits for another
+// request, not for the database.
+func (w *call[K, Q, R]) waited(m *contention.Metrics) {
+	where := contention.InLane
+	if w.held {
+		where = contention.InProcess
+	}
+	m.Waited(where, time.Since(w.since))
 }
 
 // fifo is a queue that uses its memory again once it has drained.

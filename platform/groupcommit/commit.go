@@ -110,7 +110,7 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 			a.value, free[w.key] = *answers[i], true
 		}
 		if w.inLane {
-			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+			w.waited(c.cfg.Contention)
 		}
 		c.finish(w, a)
 	}
@@ -146,6 +146,7 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	}
 	stored, err := c.prove(ctx, pass, requests)
 	if err != nil {
+		c.note(group, pass, nil)
 		return nil, err
 	}
 
@@ -155,7 +156,18 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	if len(answers) != len(group) {
 		return nil, fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
 	}
+	c.note(group, pass, answers)
 	return answers, nil
+}
+
+// note notes which keys were found held. Where locked rows are skipped, null says either, and what was known stays.
+func (c *Committer[K, Q, R]) note(group []*call[K, Q, R], pass Attempt, answers []*R) {
+	if pass.SkipLocked {
+		return
+	}
+	for i, w := range group {
+		w.held = answers != nil && answers[i] == nil
+	}
 }
 
 // prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored. A
@@ -190,7 +202,7 @@ func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, 
 		return a.Answers != nil, err
 	}
 	send := func(ctx context.Context, session Session) error {
-		a.Answers, a.Waited = nil, 0
+		a.Answers, a.Waited, a.Unchanged = nil, 0, false
 		return c.cfg.Send(ctx, session, a, requests)
 	}
 
@@ -206,7 +218,9 @@ func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, 
 
 	switch {
 	case err == nil:
-		s.attempt = a.Number
+		if lost || !a.Unchanged {
+			s.attempt = a.Number
+		}
 		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
 	case isLocked(err):
 		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
