@@ -80,7 +80,7 @@ func oneRecordOfACaller(t *testing.T, end func(context.Context, replica, payment
 	if err := end(t.Context(), first, other.Held); err != nil {
 		t.Fatal(err)
 	}
-	other.Leave(false)
+	other.Leave()
 	before := len(mustFind(t, first))
 	fresh := make(chan bool, 1)
 	go func() {
@@ -161,7 +161,7 @@ func TestClaimsOfCallersAreReconciled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed.Leave(false)
+		claimed.Leave()
 		charged[claimed.Held.ProcessorKey] = true
 	}
 	overdue, err := r.Overdue(t.Context(), 0, time.Hour, 10)

@@ -97,7 +97,7 @@ func TestASettlementIsNotRefusedForACrowd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer claimed.Leave(true)
+	defer claimed.Leave()
 	for share.Take(0) {
 	}
 	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
@@ -119,7 +119,7 @@ func TestATakeoverIsRefusedAfterLockWait(t *testing.T) {
 	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
 		t.Fatal(err)
 	}
-	claimed.Leave(false)
+	claimed.Leave()
 	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
 	defer lock.Rollback()
 	begin := time.Now()

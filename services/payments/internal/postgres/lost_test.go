@@ -98,7 +98,7 @@ func TestALostTakeover(t *testing.T) {
 	proxy := faultproxy.New(t, direct)
 	r := openStore(t, proxy.DSN(direct), sqldb.PoolerNone, postgres.Options{})
 	claimed := r.mustClaim(t)
-	claimed.Leave(false)
+	claimed.Leave()
 	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Leave(false)
+	defer held.Leave()
 	const reads = 24
 	direct := dbtest.Dial(t, dsn)
 	lock := apptest.Hold(t, direct, `SELECT pg_advisory_xact_lock(1)`)

@@ -57,7 +57,7 @@ func TestReplaysWaitForTheStandby(t *testing.T) {
 		_, _, err := settles.Settle(t.Context(), claimed.Held, want)
 		return err
 	})
-	claimed.Leave(false)
+	claimed.Leave()
 	for _, r := range []replica{settles, other} {
 		unacknowledged("a repeat", func() error { _, err := repeat(r); return err })
 	}

@@ -159,7 +159,7 @@ func TestALiveKeyIsNotClaimedLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Leave(true)
+	defer live.Leave()
 	inserting, owned := begin(t, db, "a")
 	if !owned {
 		t.Fatal("the former replica does not get a new key")
@@ -274,7 +274,7 @@ func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
 	claimed := r.mustClaim(t)
-	defer claimed.Leave(true)
+	defer claimed.Leave()
 	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
 		t.Errorf("taken over %t, %v", taken, err)
 	}
@@ -292,7 +292,7 @@ func TestALateHolderGivesNothingBack(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	late := r.mustClaim(t)
-	defer late.Leave(false)
+	defer late.Leave()
 	if err := r.GiveBack(t.Context(), late.Held); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	claimed := r.mustClaim(t)
-	claimed.Leave(false)
+	claimed.Leave()
 	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
 		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
 	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
@@ -336,7 +336,7 @@ func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	claimed := r.mustClaim(t)
-	defer claimed.Leave(false)
+	defer claimed.Leave()
 	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
 	done := make(chan error, 1)
 	go func() {
