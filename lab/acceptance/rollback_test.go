@@ -13,25 +13,19 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// previousRelease is the last tag or, while there is none, the first revision whose programs may run on a newer schema.
-const previousRelease = "863d2168614330fb3abaecc00e59843621a6bc2b"
-
-// TestRollback upgrades each service from the previous release to the next one, whose schema has one more migration
-// than this tree's, rolls it back, and upgrades it again, under one load. Meanwhile a replica of the previous release
-// is evicted, so that it starts on the newer schema beside new ones. No request fails, and the sums are exact.
+// TestRollback upgrades each service from this tree to the release that follows it, whose schema has one more migration,
+// rolls it back, and upgrades it again, under one load. Meanwhile a replica of this tree is evicted, so that it starts
+// on the newer schema beside new ones. No request fails, and the sums are exact.
 func TestRollback(t *testing.T) {
 	t.Parallel()
-	names := services.Names()
-	old := builtAt(t, previousRelease, names...)
 	root := filepath.Join(t.TempDir(), "next")
 	if out, err := exec.CommandContext(t.Context(), "../../hack/next-release", root).CombinedOutput(); err != nil {
 		t.Fatalf("next-release: %v\n%s", err, out)
 	}
-	next := built(t, root, names)
+	next := built(t, root)
+
 	for _, s := range services.All() {
-		if !exists(filepath.Join(old, s.Name)) {
-			continue // it is new
-		}
+		this := filepath.Dir(localtest.Binary(t, s.Name))
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
@@ -39,21 +33,36 @@ func TestRollback(t *testing.T) {
 				if engine == services.MySQL {
 					open = dbtest.EmptyMariaDB
 				}
-				upgradeAndBack(t, s, open(t), old, next)
+				upgradeAndBack(t, s, open(t), this, next)
 			})
 		}
 	}
 }
 
-// upgradeAndBack runs the service from the folders old and next.
-func upgradeAndBack(t *testing.T, s services.Service, dsn, old, next string) {
+// built builds the services of a source tree, by the tags of make build, whose packages are in Go's cache, and without
+// what only a debugger reads. It returns their folder.
+func built(t *testing.T, root string) (bin string) {
+	t.Helper()
+	bin = filepath.Join(root, "bin")
+	for _, name := range services.Names() {
+		err := local.Build(t.Context(), root, name, filepath.Join(bin, name), t.Output(),
+			"-tags=grpcnotrace", "-ldflags=-s -w")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bin
+}
+
+// upgradeAndBack runs the service from the folders this and next.
+func upgradeAndBack(t *testing.T, s services.Service, dsn, this, next string) {
 	t.Helper()
 	balancer, err := local.NewBalancer(t.Context(), s.Name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = balancer.Stop(context.WithoutCancel(t.Context())) }) // it has no callers any more
-	now := startRelease(t, s, dsn, old)
+	now := startRelease(t, s, dsn, this)
 	balancer.To(now.serve)
 	finish := drive(t, services.Target{Service: s.Name, URL: balancer.URL()})
 	now.answers(t)
@@ -63,7 +72,7 @@ func upgradeAndBack(t *testing.T, s services.Service, dsn, old, next string) {
 	if err := evicted.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Eventually(t, "the evicted replica of the previous release starts again", func() bool {
+	waittest.Eventually(t, "the evicted replica starts again", func() bool {
 		status := evicted.Status()
 		return status.Ready && status.Starts == 2
 	})
@@ -76,7 +85,7 @@ func upgradeAndBack(t *testing.T, s services.Service, dsn, old, next string) {
 		now = by
 	}
 	replace(upgraded)
-	replace(startRelease(t, s, dsn, old))
+	replace(startRelease(t, s, dsn, this))
 	replace(startRelease(t, s, dsn, next))
 	if report := finish(); report.Failed() > 0 || report.Fault != "" {
 		t.Errorf("%+v", report)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 
@@ -205,8 +206,9 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 }
 
 // GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
-// slots are in the schema; where it is empty there are none.
-func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
+// slots are in the schema; where it is empty there are none. longest is the longest time for which a change may be under
+// way.
+func (c *Chassis) GroupCommit(schema string, inFlight int, longest time.Duration) groupcommit.Limits {
 	limits := groupcommit.Limits{
 		DB: c.DB(), Queue: c.common.MaxInFlight, InFlight: inFlight,
 		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
@@ -215,7 +217,7 @@ func (c *Chassis) GroupCommit(schema string, inFlight int) groupcommit.Limits {
 		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
 	if schema != "" {
-		limits.Slots = groupcommit.NewSlots(limits.DB, schema, c.common.RequestTimeout)
+		limits.Slots = groupcommit.NewSlots(limits.DB, schema, longest)
 		c.Add(lifecycle.Part{Name: "slots", Run: func(ctx context.Context) error { return limits.Slots.Run(ctx, c.log) }})
 	}
 	return limits

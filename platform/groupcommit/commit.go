@@ -3,7 +3,6 @@ package groupcommit
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -160,83 +159,48 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	return answers, nil
 }
 
-// note notes which keys were found held. Where locked rows are skipped, null says either, and what was known stays.
-func (c *Committer[K, Q, R]) note(group []*call[K, Q, R], pass Attempt, answers []*R) {
+// note notes what the calls of a group wait for, a lock when there are no answers. Where locked rows are skipped, null
+// does not tell, and what was known stays.
+func (*Committer[K, Q, R]) note(group []*call[K, Q, R], pass Attempt, answers []*R) {
 	if pass.SkipLocked {
 		return
 	}
 	for i, w := range group {
-		w.held = answers != nil && answers[i] == nil
+		if answers == nil || answers[i] == nil {
+			w.held = answers != nil
+		}
 	}
 }
 
-// prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored. A
-// sending that changed nothing and never will is repeated in another slot.
+// prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored.
 func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
-	for sends := 1; ; sends++ {
-		s, err := c.cfg.Slots.take(ctx)
-		if err != nil {
-			return nil, err
-		}
-
-		a := c.cfg.Slots.attempt(s, pass)
-		lost, err := c.sendOnce(ctx, s, &a, requests)
+	return c.cfg.Slots.prove(ctx, pass, func(ctx context.Context, a *Attempt, ask asking) error {
+		err := c.sendOnce(ctx, a, ask, requests)
 		switch {
 		case err == nil:
-			return a.Answers, nil
-		case !lost && !errors.Is(err, ErrNoSlot), sends == maxSends:
-			return nil, err
+			c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
+		case isLocked(err):
+			c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
 		}
-		if outcome, _ := sqldb.OutcomeOf(err); lost && outcome == sqldb.Unknown {
-			return nil, err
-		}
-	}
+		return err
+	})
 }
 
-// sendOnce sends a group once. When the answer is lost, it asks the slot until the slot tells: then lost is true, and
-// either the group is applied, with the stored answers in a, or it never will be, or err says that this is not known.
-func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, s *slot, a *Attempt, requests []Q) (lost bool, err error) {
-	ask := func(ctx context.Context) (applied bool, err error) {
-		lost = true
-		a.Answers, err = c.cfg.Slots.ask(ctx, s, a.Number)
-		return a.Answers != nil, err
-	}
+// sendOnce sends a group once, and calls ask when its answer is lost.
+func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, a *Attempt, ask asking, requests []Q) error {
 	send := func(ctx context.Context, session Session) error {
 		a.Answers, a.Waited, a.Unchanged = nil, 0, false
 		return c.cfg.Send(ctx, session, a, requests)
 	}
-
-	if c.cfg.Transaction {
-		options := []sqldb.TxOption{sqldb.WithLockTimeout(a.LockWait)}
-		if c.cfg.Slots != nil {
-			options = append(options, sqldb.ResolveBy(ask))
-		}
-		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
-	} else {
-		err = c.cfg.DB.OnceResolved(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, ask)
+	if !c.cfg.Transaction {
+		return c.cfg.DB.OnceResolved(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, ask)
 	}
 
-	switch {
-	case err == nil:
-		if lost || !a.Unchanged {
-			s.attempt = a.Number
-		}
-		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
-	case isLocked(err):
-		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
+	options := []sqldb.TxOption{sqldb.WithLockTimeout(a.LockWait)}
+	if c.cfg.Slots != nil {
+		options = append(options, sqldb.ResolveBy(ask))
 	}
-
-	// Where the server has not said what it did, what was sent may still arrive: the slot is not used again.
-	if !lost && (err == nil || refused(err)) {
-		c.cfg.Slots.put(s)
-	}
-	return lost, err
-}
-
-// refused reports whether err is the server's own answer that it applied nothing.
-func refused(err error) bool {
-	e := sqldb.Classify(err, true)
-	return e != nil && e.Outcome == sqldb.NotApplied && e.SQLState != ""
+	return c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
 }
 
 // observe records a group that is about to be sent, and how long each request has waited for its first sending.

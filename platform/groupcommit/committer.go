@@ -96,6 +96,11 @@ type Attempt struct {
 	storeSQL string
 }
 
+const storeSQL = `
+UPDATE %s
+   SET attempt = $2, answers = $3, used_at = clock_timestamp()
+ WHERE id = $1 AND attempt = $2 - 1`
+
 // Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
 // transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
 // hold the attempt before.

@@ -2,7 +2,6 @@ package groupcommit
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,10 +31,10 @@ import (
 //
 // A nil Slots, of MySQL, gives slots that prove nothing.
 type Slots struct {
-	db  *sqldb.DB
-	ttl time.Duration
-
-	makeSQL, storeSQL, askSQL, deleteSQL string
+	db       *sqldb.DB
+	ttl      time.Duration
+	table    string
+	storeSQL string // of this table
 
 	mu   sync.Mutex
 	free []*slot
@@ -62,36 +61,8 @@ const (
 // change may be under way: a slot lives twice as long, and ten minutes.
 func NewSlots(db *sqldb.DB, schema string, longest time.Duration) *Slots {
 	table := schema + ".slots"
-	return &Slots{
-		db: db, ttl: 2 * (longest + slotGrace),
-		makeSQL: fmt.Sprintf(`
-INSERT INTO %s AS s (id, attempt, used_at)
-VALUES ($1, 0, clock_timestamp())
-    ON CONFLICT (id) DO UPDATE SET used_at = clock_timestamp()
-RETURNING s.attempt`, table),
-		storeSQL: fmt.Sprintf(`
-UPDATE %s
-   SET attempt = $2, answers = $3, used_at = clock_timestamp()
- WHERE id = $1 AND attempt = $2 - 1`, table),
-		askSQL: fmt.Sprintf(`
-UPDATE %s
-   SET answers = CASE WHEN attempt = $2 THEN answers END, attempt = $2, used_at = clock_timestamp()
- WHERE id = $1 AND attempt <= $2
-RETURNING answers`, table),
-		deleteSQL: fmt.Sprintf(`
-WITH gone AS (
-    DELETE FROM %[1]s
-     WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
-                            WHERE used_at < clock_timestamp() - $1 * interval '1 microsecond'
-                            LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING 1
-)
-SELECT count(*) FROM gone`, table),
-	}
+	return &Slots{db: db, ttl: 2 * (longest + slotGrace), table: table, storeSQL: fmt.Sprintf(storeSQL, table)}
 }
-
-// errSlotGone says that a slot was deleted, so that it proves nothing.
-var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 
 // attempt returns the next attempt of a slot.
 func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
@@ -100,6 +71,12 @@ func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
 	}
 	return pass
 }
+
+const makeSQL = `
+INSERT INTO %s AS s (id, attempt, used_at)
+VALUES ($1, 0, clock_timestamp())
+    ON CONFLICT (id) DO UPDATE SET used_at = clock_timestamp()
+RETURNING s.attempt`
 
 // take returns a slot that no group uses, and makes one if there is none. Its errors are NotApplied: no group was sent.
 func (s *Slots) take(ctx context.Context) (*slot, error) {
@@ -111,7 +88,7 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 	}
 
 	made := &slot{id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	if err := s.db.GetUnqueued(ctx, &made.attempt, s.makeSQL, made.id); err != nil {
+	if err := s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(makeSQL, s.table), made.id); err != nil {
 		return nil, nothingSent(err)
 	}
 	return made, nil
@@ -154,15 +131,6 @@ func (s *Slots) put(used *slot) {
 	s.free = append(s.free, used)
 }
 
-// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
-func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
-	err = s.db.GetUnqueued(ctx, &answers, s.askSQL, used.id, attempt)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errSlotGone
-	}
-	return answers, err
-}
-
 // Run deletes unused slots, also those that dead replicas have left, until ctx ends. Every
 // replica runs it: they share the work by SKIP LOCKED. A round that fails is logged, and the next one deletes the rest.
 func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
@@ -178,10 +146,21 @@ func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
+const deleteSQL = `
+WITH gone AS (
+    DELETE FROM %[1]s
+     WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
+                            WHERE used_at < clock_timestamp() - $1 * interval '1 microsecond'
+                            LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING 1
+)
+SELECT count(*) FROM gone`
+
 // cleanAll deletes the slots that have not been used for longer than their time to live.
 func (s *Slots) cleanAll(ctx context.Context) error {
+	query := fmt.Sprintf(deleteSQL, s.table)
 	for n := deleteAtOnce; n == deleteAtOnce; {
-		if err := s.db.GetUnqueued(ctx, &n, s.deleteSQL, s.ttl.Microseconds(), deleteAtOnce); err != nil {
+		if err := s.db.GetUnqueued(ctx, &n, query, s.ttl.Microseconds(), deleteAtOnce); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]faultproxy.When{
 		"before COMMIT": faultproxy.BeforeCommit, "after COMMIT": faultproxy.AfterCommit,
-		"after a statement": faultproxy.AfterStatement,
+		"after a statement": faultproxy.AfterStatement, "during a statement": faultproxy.DuringStatement,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,20 +9,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
 const (
-	// readAhead is how much of a body is read into memory before its request takes a slot: all of a short body. At most
+	// readAhead is how much of a body is read into memory before its request has a permit: all of a short body. At most
 	// a byte more is read, to see that a body has ended.
 	readAhead = 64 << 10
 	// bodyTime is what a body has to arrive from the end of its header, or to begin with where it is longer.
 	bodyTime = 5 * time.Second
-	// arrivingPerSlot bounds the bodies that are awaited at once, as a multiple of MAX_IN_FLIGHT.
-	arrivingPerSlot = 8
-	// arrivedBytes bounds the memory for bodies of requests without a slot.
+	// arrivingPerPermit bounds the bodies that are awaited at once, as a multiple of MAX_IN_FLIGHT.
+	arrivingPerPermit = 8
+	// arrivedBytes bounds the memory for bodies of requests without a permit.
 	arrivedBytes = 32 << 20
 	// The first read of a body has at most largestRead bytes, and smallestRead where its length is not declared.
 	smallestRead = 512
@@ -31,38 +29,6 @@ const (
 
 // errCut is why a body was not awaited longer, although its time was not over.
 var errCut = errors.New("others needed the place of a body that had not arrived")
-
-// receiveBody reads a body before its request takes a slot: a slow client, or thousands, must not hold one. Of a longer
-// body it reads the first part; such requests, and streams, may last.
-func (s *Server) receiveBody(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r, in := requestOf(c), c.Request()
-		if r.route == "" || in.Body == nil || in.Body == http.NoBody {
-			return next(c)
-		}
-		if !s.streams[r.route] {
-			r.arrival = &arrival{all: &s.arrivals, writer: c.Response(), start: r.start}
-			if err := r.arrival.read(in.Body, in.ContentLength, s.cfg.MaxBody); err != nil {
-				r.arrival.release()
-				return notReceived(err)
-			}
-			in.Body = r.arrival
-			if r.arrival.whole {
-				in.ContentLength = int64(len(r.arrival.data))
-				return next(c)
-			}
-		}
-		end, err := r.mayLast()
-		if err != nil {
-			if r.arrival != nil {
-				r.arrival.release()
-			}
-			return err
-		}
-		defer end()
-		return next(c)
-	}
-}
 
 // notReceived returns what the client learns about a body that could not be read, or was not awaited longer.
 func notReceived(err error) error {
@@ -74,7 +40,7 @@ func notReceived(err error) error {
 	return BodyError(err)
 }
 
-// arrivals are the bodies of requests without a slot: those that are awaited, oldest first, and the memory of all.
+// arrivals are the bodies of requests without a permit: those that are awaited, oldest first, and the memory of all.
 // Where they become too many or too large, the one that was awaited longest is cut, so that no number of slow clients
 // keeps out a client whose body arrives at once.
 type arrivals struct {
@@ -141,8 +107,11 @@ func (a *arrival) end() error {
 	return a.err
 }
 
-// release gives back what a reserved, because its request has a slot or ends.
+// release gives back what a reserved, because its request has a permit or ends. A nil a has nothing.
 func (a *arrival) release() {
+	if a == nil {
+		return
+	}
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
 	a.all.bytes -= a.bytes

@@ -41,7 +41,7 @@ func newReceiver(t *testing.T, cfg Config) (f *fixture, addr string) {
 	return f, addr
 }
 
-// awaited returns how many bodies the server awaits, and the bytes of those without a slot.
+// awaited returns how many bodies the server awaits, and the bytes of those without a permit.
 func (f *fixture) awaited() (n, bytes int) {
 	f.arrivals.mu.Lock()
 	defer f.arrivals.mu.Unlock()
@@ -61,7 +61,7 @@ func begin(t *testing.T, addr, part string) *net.TCPConn {
 // Many more clients that do not send their bodies than the server awaits or works on do not keep out one that does.
 func TestBodiesThatDoNotArrive(t *testing.T) {
 	t.Parallel()
-	const limit, most, attackers, others = 4, 4 * arrivingPerSlot, 10 * 4 * arrivingPerSlot, 200
+	const limit, most, attackers, others = 4, 4 * arrivingPerPermit, 10 * 4 * arrivingPerPermit, 200
 	for name, test := range map[string]struct {
 		client *http.Client
 		begin  func(client *http.Client, addr string) (status func() int)
@@ -243,8 +243,8 @@ func TestEachBodyHasItsTime(t *testing.T) {
 	})
 }
 
-// Streams, long bodies and extended requests hold a share of the slots: their clients may stop to send.
-func TestOpenBodiesLeaveSlots(t *testing.T) {
+// Streams, long bodies and extended requests hold a share of the permits: their clients may stop to send.
+func TestOpenBodiesLeavePermits(t *testing.T) {
 	t.Parallel()
 	const limit = 8
 	f, addr := newReceiver(t, Config{MaxInFlight: limit, MaxBody: 1 << 20})
@@ -295,8 +295,8 @@ func TestOpenBodiesLeaveSlots(t *testing.T) {
 			}
 		}
 	}
-	if _, bytes := f.awaited(); bytes != 0 || len(f.lasting) != 0 {
-		t.Errorf("%d bytes and %d places are held", bytes, len(f.lasting))
+	if _, bytes := f.awaited(); bytes != 0 || len(f.admission.lasting) != 0 {
+		t.Errorf("%d bytes and %d places are held", bytes, len(f.admission.lasting))
 	}
 }
 
@@ -306,7 +306,7 @@ func TestMaxLasting(t *testing.T) {
 		{8, 0}: 2, {8, 1}: 1, {8, 2}: 2, {8, 3}: 2, {1, 0}: 1, {0, 0}: 256, {0, 64}: 64,
 	} {
 		f := newFixture(t, Config{MaxInFlight: cfg[0], MaxLasting: cfg[1]})
-		if got := cap(f.lasting); got != want {
+		if got := cap(f.admission.lasting); got != want {
 			t.Errorf("%d of %d: %d may last, want %d", cfg[1], cfg[0], got, want)
 		}
 	}

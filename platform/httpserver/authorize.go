@@ -9,7 +9,7 @@ import (
 )
 
 // authorize lets a request on when its caller has the right that its route needs, and puts the caller into its context,
-// its span and its line of the log. It comes before the body is read and before the request takes a slot, which a
+// its span and its line of the log. It comes before the body is read and before the request has a permit, which a
 // caller that may not call must not hold. A request of no route needs a caller as well: without one, no answer shows
 // which routes there are.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
@@ -22,7 +22,7 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 		if right == auth.Public {
 			return next(c)
 		}
-		if err := s.admit(r, right); err != nil {
+		if err := s.identify(r, right); err != nil {
 			leaveBody(c)
 			return err
 		}
@@ -41,8 +41,8 @@ func (s *Server) rightOf(r *request) (right auth.Right) {
 	return s.deps.Right(r.method, r.route)
 }
 
-// admit returns an error unless r has a caller that has the right, where r has a route.
-func (s *Server) admit(r *request, right auth.Right) error {
+// identify returns an error unless r has a caller that has the right, where r has a route.
+func (s *Server) identify(r *request, right auth.Right) error {
 	in := r.Request()
 	caller, err := s.deps.Guard.Authenticate(in.Context(), in.Header)
 	if err != nil {

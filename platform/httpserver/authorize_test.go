@@ -110,13 +110,13 @@ func TestRights(t *testing.T) {
 		"Authorization", "Bearer "+i.Token("writer")), problem.CrossSite, "")
 }
 
-// A request that is refused is answered before its body is read, and holds neither a slot nor a place of a body.
-func TestRefusedBeforeBodyAndSlot(t *testing.T) {
+// A request that is refused is answered before its body is read, and holds neither a permit nor a place of a body.
+func TestRefusedBeforeBodyAndPermit(t *testing.T) {
 	t.Parallel()
 	i := authtest.New(t)
 	f := newFixture(t, Config{MaxInFlight: 1}, guarded(t, i))
 	f.handle(http.MethodPost, "/", answer)
-	f.slots.held <- struct{}{} // there is none left
+	f.admission.permits <- struct{}{} // there is none left
 	addr := f.start(t)
 	start := time.Now()
 	a := exchangeRaw(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nh")

@@ -25,29 +25,28 @@ type Allowance struct {
 	Patience time.Duration
 }
 
-// MinRate is the least rate of the body of an extended request, and of one above 64 KiB before it has a slot, in bytes
+// MinRate is the least rate of the body of an extended request, and of one above 64 KiB before it has a permit, in bytes
 // a second.
 const MinRate = 1 << 10
 
 // Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts
 // long work. It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when
 // cancel is called, and whose body may take as long; the answer may be written a little beyond it. Extended requests
-// hold a quarter of the slots at most, together with streams and bodies of more than 64 KiB; above it the error is 503.
+// hold a quarter of the permits at most, together with streams and bodies of more than 64 KiB; above it the error is 503.
 //
 // Where the connection has no deadlines, as in a test without one, only the context is extended.
-func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error) {
+func Extend(c echo.Context, by Allowance) (context.CancelFunc, error) {
 	in := c.Request()
 	r := requestOf(c)
 	if r == nil {
 		return nil, errors.New("httpserver: Extend of a request that did not pass the middleware")
 	}
-	end, err := r.mayLast()
-	if err != nil {
+	if err := r.mayLast(); err != nil {
 		return nil, err
 	}
+
 	deadline := time.Now().Add(by.Timeout)
-	ctx, stop := context.WithDeadline(trace.ContextWithSpan(r.outer, trace.SpanFromContext(in.Context())), deadline)
-	cancel = func() { stop(); end() }
+	ctx, cancel := context.WithDeadline(trace.ContextWithSpan(r.outer, trace.SpanFromContext(in.Context())), deadline)
 	extended := in.WithContext(ctx)
 	conn := http.NewResponseController(c.Response())
 	r.answer.by = deadline.Add(answerGrace)

@@ -31,7 +31,7 @@ type metrics struct {
 	cut      prometheus.Counter
 }
 
-func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics, error) {
+func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metrics, error) {
 	labels := prometheus.Labels{"server": server}
 	m := &metrics{duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "http_server_request_duration_seconds",
@@ -47,7 +47,7 @@ func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics
 		Name:        "http_server_requests_in_flight",
 		Help:        "Requests being worked on.",
 		ConstLabels: labels,
-	}, func() float64 { return float64(slots.taken()) })
+	}, func() float64 { return float64(len(a.permits)) })
 	// A series of the histogram begins with its first request, which increase() does not see: a burst of failures that
 	// begins a series would not count.
 	m.failed = prometheus.NewCounter(prometheus.CounterOpts{

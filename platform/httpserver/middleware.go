@@ -27,8 +27,7 @@ func (s *Server) use() {
 		refuseCrossSite(), // a change that a page of another origin sends: 403
 		s.timeout(),       // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
 		s.limitBody(),     // above MAX_BODY: 413
-		s.receiveBody,     // a short body, or the first part of a longer one, into memory within 5 s
-		s.limitInFlight,   // above MAX_IN_FLIGHT: a short wait, then 503 OVERLOADED, before any work
+		s.admit,           // the body, or the first part of a longer one, within 5 s; above MAX_IN_FLIGHT: 503 OVERLOADED
 		recoverPanic(),    // a panic is INTERNAL, logged with its stack
 		decodeParams,      // path parameters, once
 	}
@@ -94,7 +93,7 @@ func requestID() echo.MiddlewareFunc {
 // limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. It leaves alone a request without
 // a body, and one without a route, which is 404 or 405 whatever its body. It replaces the body, so it comes after
 // timeout, which copies the request: by the body of its own request net/http knows a client that waits for 100
-// Continue, and does not wait for a body that receiveBody did not read.
+// Continue, and does not wait for a body that admit did not read.
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",

@@ -28,8 +28,8 @@ type request struct {
 	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
 	body    io.ReadCloser    // the connection's
 	answer  answerWriter     // between echo's writer and the connection's
-	arrival *arrival         // what was read of the body before the slot; nil: nothing
-	lasting bool             // it has a place of those that may last
+	arrival *arrival         // what was read of the body before the permit; nil: nothing
+	lasting bool             // it is one of those that may last
 
 	problem *problem.Error // the answer, when it is an error
 	err     error          // what the handler returned, for the log

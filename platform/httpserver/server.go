@@ -110,20 +110,19 @@ func (c Config) withDefaults() (Config, error) {
 type Server struct {
 	*endpoint
 
-	cfg      Config
-	deps     Deps
-	echo     *echo.Echo
-	routes   map[routeKey]string // templates
-	metrics  *metrics
-	tracer   trace.Tracer // nil: tracing is off
-	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
-	slots    slots
-	arrivals arrivals
-	lasting  chan struct{}   // one for each request that may last
-	streams  map[string]bool // routes
-	public   map[string]bool // routes of the contract and its page
-	draining atomic.Bool
-	partTime time.Duration // that of slowreader.go; shorter in tests
+	cfg       Config
+	deps      Deps
+	echo      *echo.Echo
+	routes    map[routeKey]string // templates
+	metrics   *metrics
+	tracer    trace.Tracer // nil: tracing is off
+	sparse    sync.Map     // code -> *telemetry.Sparse: the lines of the access log
+	admission admission
+	arrivals  arrivals
+	streams   map[string]bool // routes
+	public    map[string]bool // routes of the contract and its page
+	draining  atomic.Bool
+	partTime  time.Duration // that of slowreader.go; shorter in tests
 }
 
 // New makes a server and registers its metrics, labelled with its name. It fails on a setting that cannot work and on a
@@ -144,10 +143,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
 	s.public = make(map[string]bool)
-	s.slots = newSlots(cfg.MaxInFlight)
-	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerSlot*cfg.MaxInFlight, arrivedBytes
-	s.lasting = make(chan struct{}, cfg.MaxLasting)
-	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
+	s.admission.permits = make(chan struct{}, cfg.MaxInFlight)
+	s.admission.lasting = make(chan struct{}, cfg.MaxLasting)
+	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerPermit*cfg.MaxInFlight, arrivedBytes
+	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.admission); err != nil {
 		return nil, err
 	}
 	if deps.Tracing {

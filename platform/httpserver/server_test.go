@@ -214,7 +214,7 @@ func TestPanic(t *testing.T) {
 	if got := len(f.log.lines(t, "request")); got != 3 {
 		t.Errorf("%d lines, want one for each", got)
 	}
-	if n := f.slots.taken(); n != 0 {
+	if n := len(f.admission.permits); n != 0 {
 		t.Errorf("%d requests in flight after panics", n)
 	}
 }

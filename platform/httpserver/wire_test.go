@@ -87,7 +87,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 		took > 7*time.Second {
 		t.Errorf("%+v after %v", a, took)
 	}
-	waittest.Eventually(t, "no request in flight", func() bool { return f.slots.taken() == 0 })
+	waittest.Eventually(t, "no request in flight", func() bool { return len(f.admission.permits) == 0 })
 }
 
 func TestClientLeaves(t *testing.T) {

@@ -28,8 +28,8 @@ type txOptions struct {
 // none can.
 func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
 
-// ResolveBy makes InTx ask about a COMMIT whose answer was lost, as OnceResolved does: the
-// transaction stores its outcome with its data, where no id of it can be looked up.
+// ResolveBy makes InTx ask about a COMMIT whose answer was lost, as OnceResolved does, until ctx's deadline: the
+// transaction stores its outcome with its data.
 func ResolveBy(ask func(ctx context.Context) (applied bool, err error)) TxOption {
 	return func(o *txOptions) { o.ask = ask }
 }
@@ -79,7 +79,7 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 			err = db.resolveCommit(ctx, lost, err)
 		}
 		if committing && o.ask != nil && outcomeIs(err, Unknown) {
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
+			bounded, cancel := untilDeadline(ctx)
 			defer cancel()
 			err = db.resolveOnce(bounded, err, o.ask)
 		}
@@ -88,6 +88,16 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 		}
 		return !committing, err
 	})
+}
+
+// untilDeadline returns a context that ends at ctx's deadline, or after resolveWithin where it has none, and not when
+// ctx is canceled: a caller that goes away does not make an outcome unknown.
+func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		deadline = time.Now().Add(resolveWithin)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // repeat calls run until it succeeds, fails with an error that is not transient, or

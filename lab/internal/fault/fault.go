@@ -214,6 +214,11 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 // how returns in which way the event ends a connection.
 func how(e Event) faultproxy.How { return []faultproxy.How{faultproxy.FIN, faultproxy.RST}[e.Pick%2] }
 
+// when returns whether the event cuts the reply, or leaves the server alone with the statement.
+func when(e Event) faultproxy.When {
+	return []faultproxy.When{faultproxy.AfterStatement, faultproxy.DuringStatement}[e.Pick/2%2]
+}
+
 // each calls do for all of them at once and returns the first error.
 func each[T any](all []T, do func(T) error) error {
 	var group errgroup.Group
@@ -232,7 +237,7 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	case Backend:
 		return in.terminateBackend(ctx, t)
 	case CutReply:
-		t.Proxy.Cut(faultproxy.AfterStatement, how(e), faultproxy.Matching(t.Writes...))
+		t.Proxy.Cut(when(e), how(e), faultproxy.Matching(t.Writes...))
 	case CutCommit:
 		t.Proxy.Cut(faultproxy.AfterCommit, how(e))
 	case CutWorker:

@@ -52,12 +52,15 @@ func TestCut(t *testing.T) {
 		want       int
 	}{
 		"autocommit, reply":                    {autocommit, "", faultproxy.AfterStatement, 1},
+		"autocommit, meanwhile":                {autocommit, "", faultproxy.DuringStatement, 1},
 		"autocommit, request":                  {autocommit, "", faultproxy.BeforeStatement, 0},
 		"arguments, reply":                     {arguments, "", faultproxy.AfterStatement, 1},
+		"arguments, meanwhile":                 {arguments, "", faultproxy.DuringStatement, 1},
 		"arguments, request":                   {arguments, "", faultproxy.BeforeStatement, 0},
 		"arguments in one round trip, reply":   {arguments, "&binary_parameters=yes", faultproxy.AfterStatement, 1},
 		"arguments in one round trip, request": {arguments, "&binary_parameters=yes", faultproxy.BeforeStatement, 0},
 		"prepared, reply":                      {prepared, "", faultproxy.AfterStatement, 1},
+		"prepared, meanwhile":                  {prepared, "", faultproxy.DuringStatement, 1},
 		"prepared, request":                    {prepared, "", faultproxy.BeforeStatement, 0},
 		"statement in a transaction, reply":    {transaction, "", faultproxy.AfterStatement, 0},
 		"commit, reply":                        {transaction, "", faultproxy.AfterCommit, 1},

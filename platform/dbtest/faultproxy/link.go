@@ -15,7 +15,8 @@ type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
 	ended  chan struct{}
-	once   sync.Once
+	once   sync.Once // ends the link
+	left   sync.Once // ends the client's side
 
 	// Of the requests' goroutine alone: the texts of prepared statements, by name, and of the one
 	// bound last.
@@ -61,8 +62,9 @@ func (l *link) run() {
 		l.relayReplies(server)
 		l.end(FIN)
 	})
-	l.relayRequests(requests, server)
-	_ = server.CloseWrite()
+	if l.relayRequests(requests, server) {
+		_ = server.CloseWrite()
+	}
 	replies.Wait()
 }
 
@@ -134,23 +136,27 @@ func passOn(m []byte, from *bufio.Reader, to *bufio.Writer) (ok bool) {
 	return from.Buffered() > 0 || to.Flush() == nil
 }
 
-// relayRequests passes on the client's messages and applies the plans to each statement before
-// the server gets it.
-func (l *link) relayRequests(from *bufio.Reader, server serverConn) {
+// relayRequests passes on the client's messages and applies the plans to each statement before the server gets it. It
+// returns false when the server is to finish its statement without the client.
+func (l *link) relayRequests(from *bufio.Reader, server serverConn) bool {
 	to := bufio.NewWriter(server)
 	for {
 		m, err := readMessage(from)
 		if err != nil || !l.pass() || !l.wait(l.proxy.delay()) {
-			return
+			return true
 		}
 		if cut := l.track(m); cut != nil && cut.before() {
 			// The rest of the round is not sent; what was sent (Parse, Bind) has no effect without it.
 			_ = to.Flush()
 			l.end(cut.how)
-			return
+			return true
 		}
 		if !passOn(m, from, to) {
-			return
+			return true
+		}
+		if cut := l.underWay(); cut != nil && to.Flush() == nil {
+			l.leave(cut.how)
+			return false
 		}
 	}
 }
@@ -215,6 +221,16 @@ func (l *link) execute(text string) *plan {
 	return cut
 }
 
+// underWay returns the plan to leave the server alone with the round that it has got as a whole, or nil.
+func (l *link) underWay() *plan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut == nil || l.cut.when != DuringStatement || l.cutRound == l.sent {
+		return nil
+	}
+	return l.cut
+}
+
 func (l *link) endRound() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,6 +258,13 @@ func (l *link) end(how How) {
 		if server != nil {
 			_ = server.Close()
 		}
+		l.leave(how)
+	})
+}
+
+// leave ends the client's side, once.
+func (l *link) leave(how How) {
+	l.left.Do(func() {
 		switch how {
 		case RST:
 			_ = l.client.SetLinger(0)

@@ -21,6 +21,8 @@ const (
 	BeforeStatement
 	// BeforeCommit discards a COMMIT before the server gets it, which rolls back.
 	BeforeCommit
+	// DuringStatement ends the client's side as soon as the server has the statement, which it finishes meanwhile.
+	DuringStatement
 )
 
 // How is the way in which a connection ends for the client.
@@ -128,7 +130,7 @@ func (p *plan) fits(kind kind, lower string) bool {
 	switch p.when {
 	case AfterCommit, BeforeCommit:
 		return kind == commit
-	case AfterStatement, BeforeStatement:
+	case AfterStatement, BeforeStatement, DuringStatement:
 		return kind == statement && p.matches(lower)
 	default:
 		return false

@@ -71,7 +71,7 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openStore(cfg, c.GroupCommit(slotsIn(cfg), cfg.CoalesceInFlight))
+	s, err := openStore(cfg, c.GroupCommit(slotsIn(cfg), cfg.CoalesceInFlight, cfg.RequestTimeout))
 	if err != nil {
 		return nil, nil, err
 	}

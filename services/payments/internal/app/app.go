@@ -61,7 +61,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 
-	limits := c.GroupCommit(postgres.Schema, 1)
+	limits := c.GroupCommit(postgres.Schema, 1, cfg.RequestTimeout)
 	store, err := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
 	if err != nil {
 		return err

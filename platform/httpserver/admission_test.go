@@ -18,7 +18,7 @@ import (
 type crowd struct {
 	*fixture
 
-	entered chan string // the name of each request that has a slot
+	entered chan string // the name of each request that has a permit
 	release chan struct{}
 	answers chan *httptest.ResponseRecorder
 }
@@ -38,7 +38,7 @@ func newCrowd(t *testing.T, cfg Config) *crowd {
 	return c
 }
 
-// come sends requests named 0 to n-1, each of which waits, in a slot or for one, before the next is sent.
+// come sends requests named 0 to n-1, each of which waits, with a permit or for one, before the next is sent.
 func (c *crowd) come(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -47,14 +47,14 @@ func (c *crowd) come(t *testing.T, n int) {
 	}
 }
 
-func TestWaitsForASlot(t *testing.T) {
+func TestWaitsForAPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const held, waiting = 2, 10
 		c := newCrowd(t, Config{MaxInFlight: held})
 		start := time.Now()
 		c.come(t, held+waiting)
-		if got := c.slots.taken(); got != held {
+		if got := len(c.admission.permits); got != held {
 			t.Errorf("%d requests in flight, want %d", got, held)
 		}
 		for range held + waiting {
@@ -77,7 +77,7 @@ func TestWaitsForASlot(t *testing.T) {
 	})
 }
 
-func TestRefusesWithoutASlot(t *testing.T) {
+func TestRefusesWithoutAPermit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		timeout time.Duration
@@ -85,8 +85,8 @@ func TestRefusesWithoutASlot(t *testing.T) {
 		waiting int  // others that wait already
 		want    time.Duration
 	}{
-		"after a while":              {want: slotWait},
-		"when too many wait already": {waiting: waitingPerSlot, want: 0},
+		"after a while":              {want: permitWait},
+		"when too many wait already": {waiting: waitingPerPermit, want: 0},
 		"at the request's deadline":  {timeout: 100 * time.Millisecond, want: 100 * time.Millisecond},
 		"when the client leaves":     {leave: true, want: 10 * time.Millisecond},
 	} {
@@ -113,7 +113,7 @@ func TestRefusesWithoutASlot(t *testing.T) {
 						t.Errorf("a request before it is %d %s", w.Code, w.Body)
 					}
 				}
-				if waiting := c.slots.waiting.Load(); waiting != 0 {
+				if waiting := c.admission.waiting.Load(); waiting != 0 {
 					t.Errorf("%d requests wait", waiting)
 				}
 			})

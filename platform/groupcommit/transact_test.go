@@ -1,0 +1,83 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// increment adds 1 to a counter in a transaction of its own, and returns its value.
+func (r *rig) increment(ctx context.Context, key string) (int64, error) {
+	return groupcommit.Transact(ctx, r.slots, func(ctx context.Context, tx *sqlx.Tx) (n int64, err error) {
+		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)
+		return n, err
+	})
+}
+
+// Answers of single transactions get lost. Each is answered with what it has committed, and none is applied twice.
+func TestTransactionsAreProven(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]faultproxy.When{
+		"before COMMIT": faultproxy.BeforeCommit, "after COMMIT": faultproxy.AfterCommit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const callers, adds = 4, 20
+			dsn := database(t)
+			proxy := faultproxy.New(t, dsn)
+			r := start(t, dsn, proxy.DSN(dsn))
+			proxy.CutEvery(4, when, faultproxy.RST)
+
+			var answers [callers*adds + 1]atomic.Bool
+			waittest.Together(t, callers, func(int) error {
+				for range adds {
+					n, err := r.increment(t.Context(), "key-0")
+					if err != nil {
+						return err
+					}
+					if answers[n].Swap(true) {
+						return errors.New("two were given the same value")
+					}
+				}
+				return nil
+			})
+			if proxy.Cuts() == 0 {
+				t.Error("nothing was cut: the test proved nothing")
+			}
+			if n := r.value(t, "key-0"); n != callers*adds {
+				t.Errorf("the counter is %d", n)
+			}
+		})
+	}
+}
+
+// A transaction that decides against its change, or that the server refuses, leaves nothing behind.
+func TestTransactionIsRolledBack(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	r := start(t, dsn, dsn)
+
+	errDecided := errors.New("decided")
+	_, err := groupcommit.Transact(t.Context(), r.slots, func(ctx context.Context, tx *sqlx.Tx) (int64, error) {
+		if _, err := tx.ExecContext(ctx, `UPDATE rig.counters SET n = 7 WHERE key = 'key-0'`); err != nil {
+			return 0, err
+		}
+		return 0, errDecided
+	})
+	if !errors.Is(err, errDecided) || r.value(t, "key-0") != 0 {
+		t.Errorf("%v, and the counter is %d", err, r.value(t, "key-0"))
+	}
+	if _, err := r.increment(t.Context(), "full"); err == nil {
+		t.Error("a counter beyond its limit is accepted")
+	}
+	if n, err := r.increment(t.Context(), "key-0"); n != 1 || err != nil {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+}
