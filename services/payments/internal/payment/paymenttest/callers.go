@@ -50,8 +50,7 @@ func mustGet(t *testing.T, repo payment.Repository, c payment.Claim, want paymen
 // wantConflict demands that a claim of other content is refused.
 func wantConflict(t *testing.T, repo payment.Repository, c payment.Claim) {
 	t.Helper()
-	c.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
-	if _, err := repo.Claim(t.Context(), c); !errors.Is(err, payment.ErrKeyConflict) {
+	if _, err := repo.Claim(t.Context(), Other(c)); !errors.Is(err, payment.ErrKeyConflict) {
 		t.Errorf("%+v with other content: %v, want ErrKeyConflict", c.Key, err)
 	}
 }

@@ -26,8 +26,7 @@ func mustHold(t *testing.T, repo payment.Repository, lease time.Duration) paymen
 // changes nothing and gets what is stored.
 func takenOver(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, instant)
-	other := NewClaim("k", long)
-	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	other := Other(NewClaim("k", long))
 	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
 		t.Errorf("another request: %v", err)
 	}
@@ -60,8 +59,7 @@ func givenBack(t *testing.T, repo payment.Repository) {
 	if err := repo.GiveBack(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	other := NewClaim("k", long)
-	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	other := Other(NewClaim("k", long))
 	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
 		t.Errorf("another request: %v", err)
 	}

@@ -73,6 +73,14 @@ func NewClaim(key string, ttl time.Duration) payment.Claim {
 	}
 }
 
+// Other returns a claim of the same key for other content than any other claim's.
+func Other(c payment.Claim) payment.Claim {
+	sum := sha256.Sum256([]byte("other content"))
+	c.Fingerprint.Sum = sum[:]
+	c.Same = func(f payment.Fingerprint) (bool, error) { return bytes.Equal(f.Sum, sum[:]), nil }
+	return c
+}
+
 // NewPayment returns what the holder of a key may store.
 func NewPayment(h payment.Held) payment.Payment {
 	t := h.Terms
