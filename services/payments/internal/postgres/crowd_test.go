@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-		"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"

@@ -53,6 +53,28 @@ func takenOver(t *testing.T, repo payment.Repository) {
 	wantPayments(t, repo, 1)
 }
 
+// anotherSecret: a request whose fingerprint is made under another secret than the one that holds the key waits for it,
+// and takes its claim over.
+func anotherSecret(t *testing.T, repo payment.Repository) {
+	first := mustHold(t, repo, long)
+	again := Other(NewClaim("k", long))
+	again.Same = func(payment.Fingerprint) (bool, error) { return true, nil }
+	claimed := make(chan payment.Claimed, 1)
+	go func() {
+		c, err := repo.Claim(t.Context(), again)
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- c
+	}()
+	if err := repo.GiveBack(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-claimed; !c.Held.TakenOver || c.Held.ProcessorKey != first.ProcessorKey {
+		t.Errorf("%+v was taken over as %+v", first, c)
+	}
+}
+
 // givenBack: the same request takes the key over at once, another one never does.
 func givenBack(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, long)

@@ -26,6 +26,7 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contract/cleanup":                 cleanup,
 		"transactions/error stores none":   errorStoresNothing,
 		"claims/taken over":                takenOver,
+		"claims/another secret":            anotherSecret,
 		"claims/given back":                givenBack,
 		"claims/reconciled":                reconciled,
 		"claims/reconciled after takeover": reconciledAfterATakeover,
