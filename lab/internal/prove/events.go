@@ -37,6 +37,10 @@ var (
 				"ids given out before the insert, as by a sequence", windowKill, "ids"),
 			mutant("finish", "services/events/internal/postgres/work.go",
 				"finish what was claimed without value IS NULL", windowBackends, "worked once"),
+			mutant("slotread", "platform/groupcommit/outcome.go",
+				"a slot is read without writing", windowReplies, "stored once", "ids"),
+			mutant("untaken", "platform/groupcommit/outcome.go",
+				"a group is sent again without taking the lost attempt", windowReplies, "stored once", "ids"),
 		},
 	})
 )
