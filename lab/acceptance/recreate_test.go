@@ -36,9 +36,9 @@ type keyed struct {
 // send makes a change under a key.
 type send func(ctx context.Context, key string) (answer string, replayed bool, err error)
 
-// TestAuthIsSwitchedOn switches AUTH from off to token by one upgrade, as a Deployment with `strategy: Recreate` does: all
-// replicas of the old kind end, and then those of the new kind start. One of the old was killed before (SIGKILL). Each request of before is
-// repeated with a token, answered or not: it gets its first answer, and has made one change.
+// TestAuthIsSwitchedOn switches AUTH from off to token by one upgrade, as a Deployment with `strategy: Recreate` does:
+// all replicas of the old kind end, of which one was killed before, and then those of the new kind start. Each request
+// of before is repeated with a token, answered or not: it gets its first answer, and has made one change.
 func TestAuthIsSwitchedOn(t *testing.T) {
 	t.Parallel()
 	for _, k := range []keyed{keyedPayments(), keyedCounts()} {
@@ -172,7 +172,7 @@ type load struct {
 	first map[string]string // by the key; "" while there is none
 }
 
-// driveKeys sends requests by each of the functions at once, until quit is closed. A caller that gets no answer gives up.
+// driveKeys sends requests by all of the functions at once, until quit is closed. A caller without an answer gives up.
 func driveKeys(t *testing.T, sends []send) *load {
 	t.Helper()
 	l := &load{quit: make(chan struct{}), first: make(map[string]string)}

@@ -113,8 +113,8 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }
 
-// ledgerLimits returns the limits of the ledger's groups. Their slots are in the service's table, which cleans them, and
-// are reached by the ledger's own pool. Its locks are not the service's: they are in no metric of those.
+// ledgerLimits returns the limits of the ledger's groups. Their slots are in the service's table, whose cleaning serves
+// them too, but belong to the ledger's pool. Its locks are not the service's: they are in no metric of those.
 func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB, cfg Config) groupcommit.Limits {
 	limits := service
 	limits.DB, limits.Slots = ledger, groupcommit.NewSlots(ledger, postgres.Schema, cfg.RequestTimeout)

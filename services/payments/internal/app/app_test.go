@@ -86,7 +86,7 @@ func TestCleanup(t *testing.T) {
 		// A charge without a payment, and a young payment's.
 		`INSERT INTO payments.processor_charges
 			(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, created_at)
-		VALUES ('lost', 1, 'EUR', sha256(''), sha256(''), 'x', now() - interval '31d')`,
+		VALUES ('lost', 1, 'EUR', sha256(''), sha256('r'), 'x', now() - interval '31d')`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '25h'
 		WHERE processor_key = (SELECT processor_key FROM payments.payments)`,
 		// Payments of longer than LEDGER_RETENTION ago.
@@ -97,7 +97,7 @@ func TestCleanup(t *testing.T) {
 			RETURNING *)
 		INSERT INTO payments.processor_charges
 			(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, created_at)
-		SELECT processor_key, 1, 'EUR', sha256(''), sha256(''), 'x', created_at FROM old`)
+		SELECT processor_key, 1, 'EUR', sha256(''), sha256('r'), 'x', created_at FROM old`)
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
 		deleted, ledger := "payments_cleanup_deleted_total", "payments_ledger_deleted_total"
 		return rs[0].Metric(t, deleted)+rs[1].Metric(t, deleted) == 2000 &&

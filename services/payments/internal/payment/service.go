@@ -51,7 +51,8 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	case claimed.Record != nil:
 		return s.replay(*claimed.Record), nil
 	}
-	defer s.parts.Observer.Claimed()()
+	ended := s.parts.Observer.Claimed()
+	defer ended()
 	defer claimed.Leave()
 
 	// From here on a client that leaves cancels nothing: a charge must not be left without

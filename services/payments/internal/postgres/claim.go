@@ -116,10 +116,10 @@ func (s *Store) hold(c payment.Claim, made claim) payment.Claimed {
 // expired says of a record that its life is over, so that its key counts as new.
 const expired = `r.status = 'COMPLETED' AND r.expires_at <= clock_timestamp()`
 
-// claimSQL claims keys that are absent or expired, and takes over claims of the same request that ran out, or are the
-// bid's own: then its first sending was not answered for. A key with other than c.earlier payments is not claimed; a key
-// that another request of the same content has claimed gets null, and so does one that another session was quicker to
-// change, which the next statement sees.
+// claimHead and claimTail claim keys that are absent or expired, and take over claims of the same request that ran out,
+// or are the bid's own, which was sent before and not answered for. A key with other than c.earlier payments is not
+// claimed. A key that another request of the same content has claimed gets null, and so does one that another session
+// was quicker to change: the next statement sees what it is.
 //
 // A caller without a live record of its own is answered by the key's live record without a caller (place).
 //
@@ -135,7 +135,9 @@ const expired = `r.status = 'COMPLETED' AND r.expires_at <= clock_timestamp()`
 const (
 	claimHead = `
 WITH asked AS MATERIALIZED (
-    SELECT c.*, place.caller AS place, r.key IS NULL AS absent, r.status, state.*,
+    SELECT c.caller, c.key, c.fingerprint, c.version, c.same, c.claim_id, c.lease, c.ttl, c.processor_key, c.ride_id,
+           c.rider_id, c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier, c.n,
+           place.caller AS place, r.key IS NULL AS absent, r.status, state.now, state.new, state.own,
            row_number() OVER (PARTITION BY place.caller, c.key ORDER BY c.n) = 1 AS first,
            CASE WHEN state.new THEN (SELECT count(*) FROM payments.payments p
                                       WHERE p.idempotency_key = c.key AND p.caller = c.caller) END AS stored,
@@ -172,7 +174,7 @@ WITH asked AS MATERIALIZED (
        AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
        FOR UPDATE
 ), held AS MATERIALIZED (
-    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
+    SELECT l.n, l.caller, l.key, l.over, l.own, l.taken_over, clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, r.caller, r.key, c.new AND ` + expired + ` AS over, c.own AND ` + takenOver + ` AS own,
                    r.claim_id <> c.claim_id AS taken_over
               FROM asked c

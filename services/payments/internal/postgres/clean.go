@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/platform/groupcommit"
 )
 
-// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time is
-// read in a sub-select: as a constant of the statement it can use the index.
+// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
+// is read in a sub-select: as a constant of the statement it can use the index.
 const deleteExpiredSQL = `
 WITH expired AS MATERIALIZED (
     SELECT caller, key

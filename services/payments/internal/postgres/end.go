@@ -27,12 +27,12 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 	return err
 }
 
-// endSQL ends claims whose fence holds, each one for itself: a claim that is given back has run out. The fence is read
-// from the locked row, and so after the wait for it.
+// endHead and endTail end claims whose fence holds, each one for itself: a claim that is given back has run out. The
+// fence is read from the locked row, and so after the wait for it.
 const (
 	endHead = `
 WITH ` + slotSQL + `, held AS MATERIALIZED (
-    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
+    SELECT l.n, l.gone, l.caller, l.key, l.mine, clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, c.gone, r.caller, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine
               FROM unnest($5::text[], $6::text[], $7::uuid[], $8::bool[])
                    WITH ORDINALITY AS c (caller, key, claim_id, gone, n)

@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// ClaimGroup claims a group of keys by one statement, each with so many earlier payments, and skips locked rows or waits
-// for them. It returns the values of the keys that were claimed and of those that are to wait in their lanes.
+// ClaimGroup claims a group of keys by one statement, each with so many earlier payments, and skips locked rows or
+// waits for them. It returns the values of the keys that were claimed and of those that are to wait in their lanes.
 func (s *Store) ClaimGroup(
 	ctx context.Context, skip bool, earlier int, group ...payment.Claim,
 ) (claimed, wait []string, err error) {

@@ -54,14 +54,16 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 	return *found.Record.domain(), false, nil
 }
 
-// settleSQL stores the payments of a group and completes their records, each one whose fence holds. The fence is read
-// from the locked row, and so after the wait for it. The payment's values are those of the claim. A record that is
-// skipped gets null; with $4 one that is missing does too, because it may be locked.
+// settleHead and settleTail store the payments of a group and complete their records, each one whose fence holds. The
+// fence is read from the locked row, and so after the wait for it. The payment's values come from the claim. With $4,
+// where locked rows are skipped, a record that was not found gets null: the next statement tells whether it is there.
 const (
 	settleHead = `
 WITH ` + slotSQL + `, held AS MATERIALIZED (
-    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
-      FROM (SELECT c.*, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, ` + recordJSON + ` AS record
+    SELECT l.n, l.caller, l.key, l.payment_id, l.decline_code, l.created_us, l.code, l.body, l.mine, l.record,
+           clock_timestamp() - statement_timestamp() AS waited
+      FROM (SELECT c.n, c.caller, c.key, c.payment_id, c.decline_code, c.created_us, c.code, c.body,
+                   r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, ` + recordJSON + ` AS record
               FROM unnest($5::text[], $6::text[], $7::uuid[], $8::uuid[], $9::text[], $10::bigint[], $11::smallint[],
                           $12::text[])
                    WITH ORDINALITY AS c (caller, key, claim_id, payment_id, decline_code, created_us, code, body, n)
@@ -99,7 +101,7 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
 )
 
 // sendSettlements sends a group of settlements: see groupcommit.Config.Send.
-func sendSettlements(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []settlement) error {
+func sendSettlements(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []settlement) error {
 	n := len(group)
 	callers, keys, claims, ids, declines, bodies := texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 	created, codes := numbers(n), numbers(n)
@@ -110,6 +112,6 @@ func sendSettlements(ctx context.Context, session groupcommit.Session, a *groupc
 		codes[i], bodies[i] = int64(c.receipt.Code), string(c.receipt.Data)
 	}
 
-	return a.Run(ctx, session, skipLocked(a, settleHead, settleTail), a.SkipLocked, callers, keys, claims, ids, declines,
+	return a.Run(ctx, s, skipLocked(a, settleHead, settleTail), a.SkipLocked, callers, keys, claims, ids, declines,
 		created, codes, bodies)
 }

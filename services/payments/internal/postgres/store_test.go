@@ -52,8 +52,8 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 	})
 }
 
-// A key that is held for longer than LockWait is refused after LockWait, on the holder's replica and on another; once it
-// is settled, its record is there.
+// A key that is held for longer than LockWait is refused after LockWait, on the holder's replica and on another; once
+// it is settled, its record is there.
 func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

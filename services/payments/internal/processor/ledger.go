@@ -17,14 +17,15 @@ const LedgerConns = 2
 
 // entry holds a row of the ledger.
 type entry struct {
-	Key         string `db:"processor_key"          json:"-"`
-	Amount      int64  `db:"amount"                 json:"amount"`
-	Currency    string `db:"currency"               json:"currency"`
-	Card        []byte `db:"card_fingerprint"       json:"card"`
-	Ride        []byte `db:"ride_fingerprint"       json:"ride"`
-	Version     string `db:"fingerprint_version"    json:"version"`      // of both fingerprints
-	DeclineCode string `db:"decline_code"           json:"decline_code"` // "": charged
-	Fresh       bool   `json:"fresh"`                                    // entered by this call; the other members are not set then
+	Key         string `db:"processor_key"       json:"-"`
+	Amount      int64  `db:"amount"              json:"amount"`
+	Currency    string `db:"currency"            json:"currency"`
+	Card        []byte `db:"card_fingerprint"    json:"card"`
+	Ride        []byte `db:"ride_fingerprint"    json:"ride"`
+	Version     string `db:"fingerprint_version" json:"version"`      // of both fingerprints
+	DeclineCode string `db:"decline_code"        json:"decline_code"` // "": charged
+	// Fresh says that this call has entered it. The other members are not set then.
+	Fresh bool `json:"fresh"`
 }
 
 // size returns the bytes that an entry takes on the wire.
@@ -79,7 +80,8 @@ WITH slot AS MATERIALIZED (
        AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
        FOR UPDATE
 ), asked AS MATERIALIZED (
-    SELECT e.*, row_number() OVER (PARTITION BY e.processor_key ORDER BY e.n) = 1 AS first,
+    SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, e.decline_code, e.n,
+           row_number() OVER (PARTITION BY e.processor_key ORDER BY e.n) = 1 AS first,
            c.processor_key IS NOT NULL AS there,
            json_build_object('amount', c.amount, 'currency', c.currency, 'card', encode(c.card_fingerprint, 'base64'),
                              'ride', encode(c.ride_fingerprint, 'base64'), 'version', c.fingerprint_version,
