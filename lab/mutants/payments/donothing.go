@@ -209,7 +209,7 @@ WITH asked AS MATERIALIZED (
       FROM asked
      WHERE EXISTS (SELECT FROM slot) AND first AND stored = earlier AND (absent OR n IN (SELECT n FROM gone))
      ORDER BY caller, key
-    ON CONFLICT (caller, key) DO NOTHING
+    ON CONFLICT (key, caller) DO NOTHING
     RETURNING r.claim_id, r.created_at, clock_timestamp() - r.created_at AS waited
 ), answers AS MATERIALIZED (
     SELECT json_agg(CASE

@@ -108,7 +108,7 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
 		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-		TracerProvider: c.Telemetry().Tracing(),
+		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }

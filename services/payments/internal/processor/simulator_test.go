@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func ledger(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
-	return apptest.Pool(t, sqldb.Settings{URL: dsn, MaxOpenConns: processor.LedgerConns}, nil)
+	settings := sqldb.Settings{URL: dsn, MaxOpenConns: processor.LedgerConns, Session: postgres.Session()}
+	return apptest.Pool(t, settings, nil)
 }
 
 func charges(t *testing.T, db *sqldb.DB) (n int) {

@@ -1,6 +1,7 @@
 -- rowlock: compatible
 -- +goose Up
--- The record of a caller's idempotency key; caller is empty where callers are not identified. Both are ordered by bytes
+-- The record of a caller's idempotency key; caller is empty where callers are not identified. The key comes first in the
+-- index: a plan that is made while the table is empty may look it up by the key alone. Both are ordered by bytes
 -- in every locale. A claim is committed before the processor is called, so the row holds what the payment needs. Half
 -- of each page is left free: the row is written twice (PROCESSING, then COMPLETED), and the second version then stays on
 -- its page. The body is json and not jsonb, because json keeps its bytes.
@@ -26,7 +27,7 @@ CREATE TABLE payments.idempotency_records (
     response_body       json,
     expires_at          timestamptz NOT NULL,
     created_at          timestamptz NOT NULL,
-    PRIMARY KEY (caller, key),
+    PRIMARY KEY (key, caller),
     CHECK (num_nulls(payment_id, response_status, response_body) = CASE status WHEN 'COMPLETED' THEN 0 ELSE 3 END)
 ) WITH (fillfactor = 50);
 
