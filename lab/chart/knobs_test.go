@@ -213,6 +213,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 		name: "a service whose secret has a whole URI", chart: alone,
 		values: `
 image: {repository: counts, digest: "` + digest + `"}
+strategy: Recreate
 database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
 global: {database: {parameters: sslmode=disable},
   auth: {rules: [{subjects: ["*"], services: [counts], allow: [read]}]}}
@@ -240,6 +241,7 @@ spool: {enabled: true, maxMiB: 300}
 `,
 		turns: []turn{
 			{"image.digest", deployment, container + "image", "counts:0.1.0@" + digest},
+			{"strategy", deployment, "spec.strategy", dict{"type": "Recreate"}},
 			{"initContainers", deployment, pod + "initContainers.0.name", "proxy"},
 			{"image.digest", deployment, pod + "initContainers.1.image", "counts:0.1.0@" + digest},
 			{"database.keys.uri", deployment, container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},

@@ -41,6 +41,7 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`events.maxSurge=1.5`, `at '/maxSurge': got number, want integer or string`},
 			{`iidy.maxSurge=1000000`, `at '/maxSurge': maximum: got`},
 			{`payments.maxSurge=null`, `missing property 'maxSurge'`},
+			{`payments.strategy="OnDelete"`, `at '/strategy': value must be one of`},
 			{`counts.podDisruptionBudget.maxUnavailable="0%"`, `at '/podDisruptionBudget/maxUnavailable': '0%' does not`},
 			{`counts.database.pooler="session"`, `at '/database/pooler': value must be one of '', 'none', 'transaction'`},
 			{`counts.database.parameters="?sslmode=require"`, `at '/database/parameters'`},

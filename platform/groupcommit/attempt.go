@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Session is what Send sends statements on: a connection, or the transaction on one.
@@ -38,8 +40,11 @@ type Attempt struct {
 	Number int64
 
 	// Answers is set by Send to what the slot has stored: a JSON array with one element for each request of the group, in
-	// the group's order, that an R is decoded from. An element null says that the request's row is locked.
+	// the group's order, that an R is decoded from. An element null says that the request's row is locked, or that its key
+	// is held in another way, such as by a claim: the request waits in the lane of its key.
 	Answers []byte
+	// Unchanged is set by Send when the group changed nothing, and the slot was left as it was: nothing is to be proven.
+	Unchanged bool
 	// Waited is set by Send to the time for which the statements waited for locked rows.
 	Waited time.Duration
 
@@ -71,5 +76,28 @@ func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		return errors.Join(ErrNoSlot, err)
 	}
+	return nil
+}
+
+// Run sends the statement of a group that is one statement, and sets Answers, Waited and Unchanged. Its first three
+// parameters are the slot, the number and lock_timeout, args follow. It returns one row: answers; waited, in seconds;
+// and unchanged, where it may leave the slot as it was. Where it returns no row Run returns ErrNoSlot.
+func (a *Attempt) Run(ctx context.Context, s Session, statement string, args ...any) error {
+	var row struct {
+		Answers   []byte  `db:"answers"`
+		Waited    float64 `db:"waited"`
+		Unchanged bool    `db:"unchanged"`
+	}
+	args = append([]any{a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}, args...)
+	err := s.GetContext(ctx, &row, statement, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNoSlot
+	}
+	if err != nil {
+		return err
+	}
+
+	a.Answers, a.Unchanged = row.Answers, row.Unchanged
+	a.Waited = time.Duration(row.Waited * float64(time.Second))
 	return nil
 }

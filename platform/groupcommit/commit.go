@@ -218,7 +218,7 @@ func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests [
 // sendOnce sends a group once.
 func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, a *Attempt, requests []Q) error {
 	send := func(ctx context.Context, session Session) error {
-		a.Answers, a.Waited = nil, 0
+		a.Answers, a.Waited, a.Unchanged = nil, 0, false
 		return c.cfg.Send(ctx, session, a, requests)
 	}
 	var options []sqldb.Option

@@ -2,7 +2,6 @@ package groupcommit
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -63,13 +62,4 @@ func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group
 		c.cfg.Lease.Release(ctx, token, unanswered)
 	}
 	return answers, nil
-}
-
-// pauseLanes waits until the lanes may try again to lease their keys. Their callers may leave meanwhile.
-func (c *Committer[K, Q, R]) pauseLanes() {
-	if c.cfg.Lease == nil {
-		return
-	}
-	wait := c.cfg.Lease.RetryWait
-	time.Sleep(min(wait/2+rand.N(wait), c.cfg.LockTimeout))
 }

@@ -52,7 +52,7 @@ var _ = register(services.Payments, kind{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},
 	mutants: []Mutant{
-		mutant("donothing", "services/payments/internal/postgres/places.go",
+		mutant("donothing", "services/payments/internal/postgres/claim.go",
 			"DO NOTHING for a key that has expired", windowNone, linearizable),
 	},
 })
@@ -110,7 +110,8 @@ func paymentModel() porcupine.Model {
 type payments struct {
 	site
 
-	api *api.Client
+	api  *api.Client
+	lost float64 // answers that the replicas had resolved before
 
 	mu   sync.Mutex
 	made int
@@ -131,9 +132,11 @@ const (
 	lateCard = "4000000000000259"
 )
 
-func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPayments(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, services.Once(s.client)...)
-	return &payments{site: s, api: client}, err
+	w := &payments{site: s, api: client}
+	w.lost, _ = s.metric(ctx, resolvedTotal)
+	return w, err
 }
 
 // step pays with a new key or repeats a recent one, now and then with another amount.
@@ -282,8 +285,10 @@ func (w *payments) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error
 // claimKey claims a key, calls hold, and drops the claim.
 func claimKey(ctx context.Context, tx *sqlx.Tx, key string, hold fault.Hold) error {
 	err := hold(tx.ExecContext(ctx, `INSERT INTO payments.idempotency_records
-		(key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ($1, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key))
+		(key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key, ride_id, rider_id,
+		 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at, created_at)
+		VALUES ($1, 'PROCESSING', sha256(''), 'x', gen_random_uuid(), now() + interval '1h', 'x', 'r', 'r', 1, 'EUR',
+		 'visa', '4242', 12, 2099, now() + interval '1h', now())`, key))
 	if err != nil {
 		return err
 	}
@@ -369,6 +374,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 	missing := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())
+	w.checkOutcomes(ctx, f, w.lost)
 	f.answers(api.ErrKeyConflict)
 	f.addf("one charge", missing+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",

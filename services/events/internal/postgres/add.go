@@ -2,14 +2,10 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -54,21 +50,10 @@ SELECT d.answers, coalesce((SELECT waited FROM taken), 0) AS waited
 
 // insertGroup sends a group: see groupcommit.Config.Send. All wait for the one row of status.
 func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []event.New) error {
-	var row struct {
-		Answers []byte  `db:"answers"`
-		Waited  float64 `db:"waited"` // for the row of status, in seconds
-	}
-	err := s.GetContext(ctx, &row, insertSQL,
-		a.Slot, a.Number, sqldb.Milliseconds(a.LockWait), len(group), pq.Array(values(group)))
-	if errors.Is(err, sql.ErrNoRows) {
-		return groupcommit.ErrNoSlot
-	}
-	if err != nil {
+	if err := a.Run(ctx, s, insertSQL, len(group), pq.Array(values(group))); err != nil {
 		return err
 	}
-
-	a.Answers, a.Waited = row.Answers, time.Duration(row.Waited*float64(time.Second))
-	if string(row.Answers) == "[]" {
+	if string(a.Answers) == "[]" {
 		return event.ErrStatus
 	}
 	return nil

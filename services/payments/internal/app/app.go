@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -41,9 +41,9 @@ func settings(Config) chassis.Settings {
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock: contention.Settings{
 			Lock: "key", Queued: true, Grouped: true,
-			Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+			Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	}
 }
 
@@ -60,33 +60,31 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+
+	limits := c.GroupCommit(postgres.Schema, 1, cfg.RequestTimeout)
+	store, err := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
+	if err != nil {
+		return err
+	}
 	ledger, err := openLedger(c, cfg)
 	if err != nil {
 		return err
 	}
-	gate := cfg.gate()
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
-	simulator, err := processor.New(ledger, fingerprints, processor.Options{
+	simulator, err := processor.New(fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
-		Limits: ledgerLimits(c), Gate: gate, Operations: c.Operations(),
+		Limits: ledgerLimits(limits, ledger, cfg), Operations: c.Operations(),
 	})
 	if err != nil {
 		return errors.Join(err, ledger.Close())
 	}
-	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(1), Gate: gate, Encode: httpapi.Encode, LockWait: cfg.LockWait,
-	}, observer)
-	if err != nil {
-		return errors.Join(err, ledger.Close())
-	}
+
 	service := payment.NewService(payment.Parts{
 		Repository: store, Processor: simulator,
 		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	})
-	cleaner := &cleaner{
-		store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention,
-	}
+	cleaner := &cleaner{store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention}
 	reconciler := &reconciler{
 		service: service, store: store, metrics: observer, log: tel.Logger(), lease: cfg.lease(),
 	}
@@ -96,6 +94,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		lifecycle.Part{Name: "group commit", Stop: store.Close},
 		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(time.Minute, cfg.CleanupInterval, cleaner.clean)},
 		lifecycle.Part{Name: "reconcile", Run: lifecycle.Every(firstReconcile, cfg.ReconcileAfter, reconciler.reconcile)})
+
 	for _, warning := range cfg.warnings() {
 		tel.Logger().Warn(warning) //nolint:sloglint // constants
 	}
@@ -109,15 +108,16 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
 		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-		TracerProvider: c.Telemetry().Tracing(),
+		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }
 
-// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's: they are in no metric of
-// those.
-func ledgerLimits(c *chassis.Chassis) coalesce.Limits {
-	limits := c.GroupLimits(1)
+// ledgerLimits returns the limits of the ledger's groups. Their slots are in the service's table, whose cleaning serves
+// them too, but belong to the ledger's pool. Its locks are not the service's: they are in no metric of those.
+func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB, cfg Config) groupcommit.Limits {
+	limits := service
+	limits.DB, limits.Slots = ledger, groupcommit.NewSlots(ledger, postgres.Schema, cfg.RequestTimeout)
 	limits.Contention, limits.Share = nil, nil
 	return limits
 }

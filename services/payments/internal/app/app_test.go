@@ -77,13 +77,16 @@ func TestCleanup(t *testing.T) {
 	rs := startAll(t, dsn, 2, map[string]string{"CLEANUP_INTERVAL": "20ms"})
 	live := rs[0].pay(t, "live", body(1, goodCard)).paid(t)
 	apptest.Execute(t, db.DB, `INSERT INTO payments.idempotency_records
-			(key, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body, expires_at)
-		SELECT 'old' || i, 'COMPLETED', decode(repeat('00', 32), 'hex'), 'x', gen_random_uuid(), 201, '{}', now()
+			(key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key, ride_id, rider_id,
+			 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, payment_id, response_status,
+			 response_body, expires_at, created_at)
+		SELECT 'old' || i, 'COMPLETED', sha256(''), 'x', gen_random_uuid(), now(), 'x', 'r', 'r', 1, 'EUR', 'visa', '4242',
+			12, 2099, gen_random_uuid(), 201, '{}', now(), now()
 		  FROM generate_series(1, 2000) i`,
 		// A charge without a payment, and a young payment's.
 		`INSERT INTO payments.processor_charges
-			(processor_key, amount, currency, card_fingerprint, fingerprint_version, created_at)
-		VALUES ('lost', 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', now() - interval '31d')`,
+			(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, created_at)
+		VALUES ('lost', 1, 'EUR', sha256(''), sha256('r'), 'x', now() - interval '31d')`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '25h'
 		WHERE processor_key = (SELECT processor_key FROM payments.payments)`,
 		// Payments of longer than LEDGER_RETENTION ago.
@@ -93,8 +96,8 @@ func TestCleanup(t *testing.T) {
 				now() - interval '31d' FROM generate_series(1, 1200) i
 			RETURNING *)
 		INSERT INTO payments.processor_charges
-			(processor_key, amount, currency, card_fingerprint, fingerprint_version, created_at)
-		SELECT processor_key, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', created_at FROM old`)
+			(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, created_at)
+		SELECT processor_key, 1, 'EUR', sha256(''), sha256('r'), 'x', created_at FROM old`)
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
 		deleted, ledger := "payments_cleanup_deleted_total", "payments_ledger_deleted_total"
 		return rs[0].Metric(t, deleted)+rs[1].Metric(t, deleted) == 2000 &&
@@ -115,9 +118,9 @@ func TestReconcile(t *testing.T) {
 	slow.pay(t, "late", body(2, goodCard)).want(t, 504, "PROCESSOR_TIMEOUT")
 	apptest.Execute(t, db.DB, `INSERT INTO payments.idempotency_records
 			(key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key, ride_id, rider_id,
-			 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at)
-		VALUES ('never charged', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', gen_random_uuid(), now(), 'x', 'r', 'r',
-			 1, 'EUR', 'visa', '4242', 12, 2099, now() + interval '2s')`)
+			 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at, created_at)
+		VALUES ('never charged', 'PROCESSING', sha256(''), 'x', gen_random_uuid(), now(), 'x', 'r', 'r',
+			 1, 'EUR', 'visa', '4242', 12, 2099, now() + interval '2s', now())`)
 	const unsettled = "payments_unsettled_charges"
 	waittest.Eventually(t, "an open claim is counted", func() bool { return rs[0].Metric(t, unsettled) >= 1 })
 	waittest.Eventually(t, "no claim is open", func() (closed bool) {

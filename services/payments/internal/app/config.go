@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
@@ -97,15 +96,6 @@ func (c Config) checkSecret() error {
 
 // lease returns how long a claim lives: a second longer than the processor may take.
 func (c Config) lease() time.Duration { return c.ProcessorTimeout + time.Second }
-
-// gate returns what lets the steps of payments take turns; nil where the processor takes its time: whatever a payment
-// does next is then not worth waiting for.
-func (c Config) gate() *coalesce.Gate {
-	if c.ProcessorLatency > 0 || c.ProcessorLatencyMax > 0 {
-		return nil
-	}
-	return coalesce.NewGate()
-}
 
 // ledgerURL returns the DSN of the simulated processor's ledger.
 func (c Config) ledgerURL() string {

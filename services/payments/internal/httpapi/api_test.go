@@ -12,7 +12,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/payments/api"
@@ -224,9 +223,6 @@ func TestEveryErrorIsMapped(t *testing.T) {
 	}{
 		{payment.ErrKeyConflict, 409, "IDEMPOTENCY_KEY_CONFLICT", "Idempotency-Key", false},
 		{payment.ErrProcessing, 409, "PAYMENT_PROCESSING", "Idempotency-Key", true},
-		{bulkhead.ErrBusy, 409, "PAYMENT_PROCESSING", "Idempotency-Key", true},
-		{bulkhead.ErrFull, 503, "OVERLOADED", "", true},
-		{errors.Join(bulkhead.ErrBusy, context.Canceled), 503, "OVERLOADED", "", true},
 		{payment.ErrProcessorFault, 502, "PROCESSOR_ERROR", "", false},
 		{fmt.Errorf("%w: %w", payment.ErrProcessorFault, payment.ErrForeignFingerprint), 502, "PROCESSOR_ERROR", "", false},
 		{payment.ErrProcessorTimeout, 504, "PROCESSOR_TIMEOUT", "", false},

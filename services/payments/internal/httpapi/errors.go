@@ -1,13 +1,10 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
@@ -28,14 +25,11 @@ const retryProcessing = time.Second
 const maybeCharged = "No payment is recorded, but the card may have been charged: " +
 	"repeat with the same key, which charges no second time."
 
-// ProblemOf returns what the client learns about an error of the domain or of the queue in
-// front of a key, and nil for any other error.
+// ProblemOf returns what the client learns about an error of the domain, and nil for any other
+// error.
 func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*payment.InvalidError](err); ok {
 		return problem.InvalidField.New(bad.Error()+".", problem.Field(bad.Field), problem.Cause(err))
-	}
-	if waitedForKey(err) {
-		err = fmt.Errorf("%w: %w", payment.ErrProcessing, err)
 	}
 	return problem.Table{
 		{
@@ -46,10 +40,6 @@ func ProblemOf(err error) *problem.Error {
 		{
 			Err: payment.ErrProcessing, Kind: processing, Field: payment.FieldKey, RetryAfter: retryProcessing,
 			Detail: "A request with this key is still running. Repeat with the same key to get its answer.",
-		},
-		{
-			Err: bulkhead.ErrBusy, Kind: problem.Overloaded,
-			Detail: "This replica has as many payments in flight as it may. Nothing was done; try again.",
 		},
 		{Err: payment.ErrNotFound, Kind: paymentNotFound, Detail: "No payment has this id.", Field: "id"},
 		{
@@ -71,11 +61,4 @@ func ProblemOf(err error) *problem.Error {
 				"Nothing was done; try again with the same key.",
 		},
 	}.Of(err)
-}
-
-// waitedForKey reports whether a request has waited LOCK_WAIT for another one with its
-// key on this replica.
-func waitedForKey(err error) bool {
-	return errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, bulkhead.ErrFull) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }

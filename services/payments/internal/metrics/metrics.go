@@ -10,10 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
-	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// Metrics implements the observers of the domain and of the store.
+// Metrics implements payment.Observer.
 type Metrics struct {
 	payments  *prometheus.CounterVec
 	replays   prometheus.Counter
@@ -29,10 +28,7 @@ type Metrics struct {
 	next   int64
 }
 
-var (
-	_ payment.Observer  = (*Metrics)(nil)
-	_ postgres.Observer = (*Metrics)(nil)
-)
+var _ payment.Observer = (*Metrics)(nil)
 
 // New registers the metrics. limit is how long a claim lives.
 func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
@@ -98,8 +94,8 @@ func (m *Metrics) Replayed() { m.replays.Inc() }
 // Conflict implements payment.Observer.
 func (m *Metrics) Conflict() { m.conflicts.Inc() }
 
-// Opened implements postgres.Observer.
-func (m *Metrics) Opened() (closed func()) {
+// Claimed implements payment.Observer.
+func (m *Metrics) Claimed() (ended func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	id := m.next

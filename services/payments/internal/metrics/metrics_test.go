@@ -32,9 +32,9 @@ func TestOpenClaims(t *testing.T) {
 			}
 		}
 		want(0, 0, 0)
-		slow := m.Opened()
+		slow := m.Claimed()
 		time.Sleep(5 * time.Second)
-		quick := m.Opened()
+		quick := m.Claimed()
 		want(2, 5, 0)
 		time.Sleep(3 * time.Second)
 		slow()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -48,12 +49,10 @@ func NewFingerprints(secret, previous string) *Fingerprints {
 // this order, numbers as digits, no white space. No value holds a character that JSON
 // escapes. The security code is no part of it: a stored fingerprint would tell right
 // codes from wrong ones. A change of the form needs a new version.
-func canonicalRequest(r Request) []byte { return formOf(r, "") }
-
-func formOf(r Request, more string) []byte {
+func canonicalRequest(r Request) []byte {
 	return fmt.Appendf(nil, `{"ride_id":%q,"rider_id":%q,"amount":%d,"currency":%q,`+
-		`"card":{"number":%q,"exp_month":%d,"exp_year":%d%s}}`,
-		r.RideID, r.RiderID, r.Amount, r.Currency, r.Card.Number.Reveal(), r.Card.ExpMonth, r.Card.ExpYear, more)
+		`"card":{"number":%q,"exp_month":%d,"exp_year":%d}}`,
+		r.RideID, r.RiderID, r.Amount, r.Currency, r.Card.Number.Reveal(), r.Card.ExpMonth, r.Card.ExpYear)
 }
 
 // Of returns the fingerprint of a request under the current secret.
@@ -62,10 +61,7 @@ func (f *Fingerprints) Of(r Request) Fingerprint { return f.of(canonicalRequest(
 // Same reports whether a stored fingerprint is that of r, by the stored one's own
 // version. It returns ErrForeignFingerprint for a version that it cannot compare.
 func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
-	if stored.Version == keyedVersion || stored.Version == bareVersion {
-		return f.same(stored, canonicalRequest(r))
-	}
-	return f.same(stored, formerRequest(r))
+	return f.same(stored, canonicalRequest(r))
 }
 
 // OfCard returns the fingerprint of a card's number and expiry.
@@ -103,22 +99,15 @@ func (f *Fingerprints) of(data []byte) Fingerprint {
 }
 
 func (f *Fingerprints) same(stored Fingerprint, data []byte) (bool, error) {
-	if stored.Version == bareVersion || stored.Version == formerBareVersion {
+	if stored.Version == bareVersion {
 		return hmac.Equal(bare(data), stored.Sum), nil
 	}
-	known := false
-	for _, secret := range f.secrets {
-		if stored.Version == keyedVersion || stored.Version == formerKeyedVersion(secret) {
-			known = true
-			if hmac.Equal(keyed(secret, data), stored.Sum) {
-				return true, nil
-			}
-		}
-	}
-	if !known {
+	if stored.Version != keyedVersion || len(f.secrets) == 0 {
 		return false, ErrForeignFingerprint
 	}
-	return false, nil
+	return slices.ContainsFunc(f.secrets, func(secret []byte) bool {
+		return hmac.Equal(keyed(secret, data), stored.Sum)
+	}), nil
 }
 
 func bare(data []byte) []byte {

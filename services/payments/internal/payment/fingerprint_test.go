@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"testing"
 
@@ -97,47 +96,6 @@ func TestFingerprintSecrets(t *testing.T) {
 	for _, stored := range []payment.Fingerprint{old.Of(r), later} {
 		if _, err := bare.Same(stored, r); !errors.Is(err, payment.ErrForeignFingerprint) {
 			t.Errorf("%s without a secret: %v", stored.Version, err)
-		}
-	}
-}
-
-// Fingerprints of earlier releases, made by 25f2bb3, are compared in the form that they have, security code included.
-func TestFormerFingerprints(t *testing.T) {
-	t.Parallel()
-	r, _ := formed(t)
-	for _, stored := range []struct{ version, request, card string }{
-		{
-			"sha256-1", "93e1b499ede47624403a4ee3f59ab67a5a8890dc01118178a3577285f88b9e2d",
-			"3120e2a14c7e6483035c6631b804aecbf4a15ab4475475de41a38dbbe49690c0",
-		},
-		{ // under the secret "one"
-			"hmac-sha256-1:b04aae57", "cc876fbe8224e4a890b8ad3be0f4724bc510cbe758a08147f14033f89d95388d",
-			"375d03dad48f622b47906537f0770d49618b59ea466d80dd3db6b222033eea7d",
-		},
-	} {
-		request, card := payment.Fingerprint{Version: stored.version}, payment.Fingerprint{Version: stored.version}
-		var err1, err2 error
-		request.Sum, err1 = hex.DecodeString(stored.request)
-		card.Sum, err2 = hex.DecodeString(stored.card)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		f := payment.NewFingerprints("two", "one")
-		same, err1 := f.Same(request, r)
-		sameCard, err2 := f.SameCard(card, r.Card)
-		if err := errors.Join(err1, err2); !same || !sameCard || err != nil {
-			t.Errorf("%s: %t, the card %t, %v", stored.version, same, sameCard, err)
-		}
-		another := r
-		another.Card.CVC, another.Card.ExpMonth = payment.NewSecret("124"), 11
-		same, err1 = f.Same(request, another)
-		sameCard, err2 = f.SameCard(card, another.Card)
-		if err := errors.Join(err1, err2); same || sameCard || err != nil {
-			t.Errorf("%s, another request: %t, the card %t, %v", stored.version, same, sameCard, err)
-		}
-		_, err := payment.NewFingerprints("two", "").Same(request, r)
-		if keyed := stored.version != "sha256-1"; errors.Is(err, payment.ErrForeignFingerprint) != keyed {
-			t.Errorf("%s under another secret: %v", stored.version, err)
 		}
 	}
 }

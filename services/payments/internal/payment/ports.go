@@ -50,8 +50,8 @@ type Claim struct {
 
 // Held describes a key that the caller holds, until its lease ends.
 type Held struct {
-	// Record names the key's record; the repository alone reads it.
-	Record  string
+	// Key is the key of the record: of no caller where the claim of one was taken over.
+	Key     Key
 	ClaimID ClaimID
 	// ProcessorKey is the key that the processor charges under; no two payments share one.
 	ProcessorKey string
@@ -68,9 +68,9 @@ type Claimed struct {
 	// Record is the stored answer to the request; nil when the caller holds the key.
 	Record *Record
 	Held   Held
-	// Leave lets the next request with the key in. The holder calls it once, and says
-	// whether it has settled the payment.
-	Leave func(settled bool)
+	// Leave lets the requests of this replica that wait for the key go on. The holder calls it
+	// once, when it is done.
+	Leave func()
 }
 
 // Overdue describes a key whose claim ran out, and which the caller holds now.
@@ -90,9 +90,8 @@ type Repository interface {
 	// another request holds the key; then ErrProcessing. It returns ErrKeyConflict for the
 	// record or claim of another request, and the errors of Claim.Same.
 	//
-	// A live record or claim of the same Key.Value that was made without a caller is that
-	// of every caller. A request without a caller gets the first one of its Key.Value,
-	// whatever caller that has.
+	// A live record or claim of the same Key.Value that was made without a caller is every
+	// caller's that has none of its own.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Settle stores the payment and its receipt under the claim, all or nothing, and
 	// returns the record. When the claim was taken over, fresh is false and the record is
@@ -159,6 +158,9 @@ type Processor interface {
 
 // Observer counts what happens.
 type Observer interface {
+	// Claimed is called when a request has claimed its key; the returned function is called when
+	// the request has ended.
+	Claimed() (ended func())
 	// Settled is called for each payment that was stored.
 	Settled(status Status)
 	// Replayed is called for each stored answer that was returned again.

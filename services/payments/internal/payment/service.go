@@ -40,6 +40,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	if !s.parts.Currencies(r.Currency) {
 		return Answer{}, invalid(fieldCurrency, "must be a currency of ISO 4217")
 	}
+
 	claimed, err := s.parts.Repository.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
@@ -50,7 +51,10 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	case claimed.Record != nil:
 		return s.replay(*claimed.Record), nil
 	}
-	defer func() { claimed.Leave(err == nil) }()
+	ended := s.parts.Observer.Claimed()
+	defer ended()
+	defer claimed.Leave()
+
 	// From here on a client that leaves cancels nothing: a charge must not be left without
 	// its payment.
 	ctx = context.WithoutCancel(ctx)
@@ -58,6 +62,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	p := newPayment(claimed.Held, result)
 	record, fresh, err := s.parts.Repository.Settle(ctx, claimed.Held, p)
 	switch {
@@ -100,6 +105,7 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	if err == nil {
 		return result, nil
 	}
+
 	// A claim that is not ended runs out by itself, so that the answer stays what it is.
 	// After a takeover a charge of the earlier holder may be on its way.
 	switch {
@@ -111,6 +117,7 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	default:
 		_ = s.parts.Repository.GiveBack(ctx, h)
 	}
+
 	if expired != nil && errors.Is(err, ErrNotCharged) {
 		err = expired
 	}

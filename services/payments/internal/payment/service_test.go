@@ -69,8 +69,8 @@ func (r *rig) Claim(_ context.Context, c payment.Claim) (payment.Claimed, error)
 		return payment.Claimed{Record: r.stored}, err
 	}
 	h := r.held
-	h.Record, h.ClaimID, h.Terms = c.Key.Value, c.ID, c.Terms
-	return payment.Claimed{Held: h, Leave: func(bool) { r.events = append(r.events, "left") }}, nil
+	h.Key, h.ClaimID, h.Terms = c.Key, c.ID, c.Terms
+	return payment.Claimed{Held: h, Leave: func() { r.events = append(r.events, "left") }}, nil
 }
 
 func (r *rig) Settle(_ context.Context, _ payment.Held, p payment.Payment) (payment.Record, bool, error) {
@@ -118,6 +118,11 @@ func (r processorOf) Find(_ context.Context, c payment.Charge) (payment.Result, 
 	return r.result, r.fault
 }
 
+func (r *rig) Claimed() (ended func()) {
+	r.events = append(r.events, "claimed")
+	return func() { r.events = append(r.events, "ended") }
+}
+
 func (r *rig) Settled(s payment.Status) { r.events = append(r.events, string(s)) }
 func (r *rig) Replayed()                { r.events = append(r.events, "replayed") }
 func (r *rig) Conflict()                { r.events = append(r.events, "conflict") }
@@ -158,7 +163,7 @@ func TestPay(t *testing.T) {
 		if p != want || !slices.Equal(r.charges, []payment.Charge{charge}) {
 			t.Errorf("settled %+v after %+v, want %+v after %+v", p, r.charges, want, charge)
 		}
-		r.wantEvents(t, string(tc.status), "left")
+		r.wantEvents(t, "claimed", string(tc.status), "left", "ended")
 	}
 }
 
@@ -172,12 +177,12 @@ func TestEndOfAClaim(t *testing.T) {
 		takenOver bool
 		events    []string
 	}{
-		"it did not charge":           {refused, false, []string{"dropped", "left"}},
-		"after a takeover":            {refused, true, []string{"given back", "left"}},
-		"it failed":                   {payment.ErrProcessorFault, false, []string{"given back", "left"}},
-		"it did not answer":           {payment.ErrProcessorTimeout, false, []string{"given back", "left"}},
-		"it charged another request":  {payment.ErrKeyConflict, false, []string{"conflict", "dropped", "left"}},
-		"so it did before a takeover": {payment.ErrKeyConflict, true, []string{"conflict", "dropped", "left"}},
+		"it did not charge":           {refused, false, []string{"dropped"}},
+		"after a takeover":            {refused, true, []string{"given back"}},
+		"it failed":                   {payment.ErrProcessorFault, false, []string{"given back"}},
+		"it did not answer":           {payment.ErrProcessorTimeout, false, []string{"given back"}},
+		"it charged another request":  {payment.ErrKeyConflict, false, []string{"conflict", "dropped"}},
+		"so it did before a takeover": {payment.ErrKeyConflict, true, []string{"conflict", "dropped"}},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -185,7 +190,7 @@ func TestEndOfAClaim(t *testing.T) {
 		if _, err := r.service(secret).Pay(ctx, payment.Key{Value: "k"}, newRequest(t)); !errors.Is(err, tc.fault) {
 			t.Errorf("%s: %v", name, err)
 		}
-		r.wantEvents(t, tc.events...)
+		r.wantEvents(t, slices.Concat([]string{"claimed"}, tc.events, []string{"left", "ended"})...)
 	}
 }
 
@@ -197,7 +202,7 @@ func TestFencedHolder(t *testing.T) {
 	if err != nil || !a.Replayed || a.PaymentID != "stored" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	r.wantEvents(t, "replayed", "left")
+	r.wantEvents(t, "claimed", "replayed", "left", "ended")
 }
 
 // Reconciling settles what the processor knows, asks again about what it does not, until the record's life is over, and
@@ -340,5 +345,5 @@ func TestPortsReturnFailures(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	broken.wantEvents(t)
-	faulty.wantEvents(t, "given back", "left")
+	faulty.wantEvents(t, "claimed", "given back", "left", "ended")
 }

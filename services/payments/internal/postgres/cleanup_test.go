@@ -49,8 +49,8 @@ func TestCleanerDoesNotWait(t *testing.T) {
 
 // ledgerOfPayments enters each payment into the ledger, as the simulator would.
 const ledgerOfPayments = `INSERT INTO payments.processor_charges
-		(processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code, created_at)
-	SELECT processor_key, amount, currency, decode(repeat('00', 32), 'hex'), 'test', decline_code, created_at
+		(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code, created_at)
+	SELECT processor_key, amount, currency, sha256(''), sha256('r'), 'test', decline_code, created_at
 	  FROM payments.payments`
 
 // Of the ledger only what has its payment goes, declines too, and only when entry and payment are old, in batches.
@@ -67,8 +67,8 @@ func TestDeleteSettled(t *testing.T) {
 		WHERE idempotency_key = 'old decline'`, ledgerOfPayments,
 		// Charges and a decline whose request failed, and was not repeated.
 		`INSERT INTO payments.processor_charges
-			(processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
-		SELECT k, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'test', d
+			(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
+		SELECT k, 1, 'EUR', sha256(''), sha256('r'), 'test', d
 		  FROM (VALUES ('lost', NULL), ('lost decline', 'x')) v (k, d)`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '31d' WHERE processor_key NOT IN
 			(SELECT processor_key FROM payments.payments WHERE idempotency_key = 'young')`,

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -27,7 +27,7 @@ func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 			dsn := dbtest.Postgres(t, postgres.Migrations())
 			share := contention.NewShare(4*places, nil)
 			r := openStore(t, dsn, sqldb.PoolerNone,
-				postgres.Options{LockWait: 2 * time.Minute, Limits: coalesce.Limits{Share: share}})
+				postgres.Options{LockWait: 2 * time.Minute, Limits: groupcommit.Limits{Share: share}})
 			charging := r
 			if elsewhere { // the first request of this replica looks for it, and holds a place too
 				charging = openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
@@ -78,8 +78,7 @@ func TestAConflictDoesNotWait(t *testing.T) {
 	release := holder(t, same, "k")
 	defer release()
 	for name, r := range map[string]replica{"this replica": same, "another replica": other} {
-		c := paymenttest.NewClaim("k", time.Hour)
-		c.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+		c := paymenttest.Other(paymenttest.NewClaim("k", time.Hour))
 		begin := time.Now()
 		if _, err := r.Claim(t.Context(), c); !errors.Is(err, payment.ErrKeyConflict) || time.Since(begin) > 10*time.Second {
 			t.Errorf("%s: %v after %s, want ErrKeyConflict", name, err, time.Since(begin))
@@ -92,12 +91,12 @@ func TestASettlementIsNotRefusedForACrowd(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	share := contention.NewShare(1, nil)
-	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{Limits: coalesce.Limits{Share: share}})
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{Limits: groupcommit.Limits{Share: share}})
 	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer claimed.Leave(true)
+	defer claimed.Leave()
 	for share.Take(0) {
 	}
 	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
@@ -119,7 +118,7 @@ func TestATakeoverIsRefusedAfterLockWait(t *testing.T) {
 	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
 		t.Fatal(err)
 	}
-	claimed.Leave(false)
+	claimed.Leave()
 	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
 	defer lock.Rollback()
 	begin := time.Now()

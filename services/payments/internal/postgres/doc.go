@@ -1,23 +1,32 @@
-// Package postgres stores payments and idempotency records in PostgreSQL, schema
-// payments.
+// Package postgres stores payments and idempotency records in PostgreSQL, schema payments.
 //
-// A payment is claimed and settled by one autocommit statement each; in between it holds
-// no connection and no lock. The claim is an INSERT ... ON CONFLICT DO UPDATE ... WHERE
-// expired: a SELECT ... FOR UPDATE of a key that does not exist locks nothing in
-// PostgreSQL. It returns what stands under the other keys of its group, without a lock.
-// Each change of a claim is fenced by its claim_id. Where the record of a caller's key stands, places.go says.
+// A payment is claimed and settled by one statement each, which all concurrent payments of the replica share, and whose
+// outcome the group's slot proves (platform/groupcommit). In between it holds no connection and no lock.
 //
-//	request ──► queue of its key ──► claim ──► (processor) ──► settle
-//	   │ queue not empty              │  ▲ take over, look again
-//	   └──► look ──► the record ◄─────┴──┘                  └──► give back, drop
+//	request ──► claim ──► (processor) ──► settle
+//	             │  ▲                       └──► give back, drop
+//	             ▼  │ ended, or ran out
+//	         lane of the key
 //
-// Looks, claims, settlements and other changes are group commits of their own.
+// # States
+//
+// A key's row is absent, PROCESSING under a claim_id until claimed_until, or COMPLETED with a receipt until expires_at.
+// The claim inserts the row, or takes over a claim of the same content that ran out, or replaces a record that expired:
+// a SELECT ... FOR UPDATE of a key that does not exist locks nothing in PostgreSQL. Every later change of the row is
+// fenced by claim_id, under the row's lock.
+//
+// The primary key is caller and key. A caller that has no live record is answered by the live record of the same key
+// without a caller, or takes its claim over (claimSQL).
+//
+// # On failure
+//
+// After a lost answer the slot tells whether the group has committed; where the database does not come back before the
+// deadline, a claim says that nothing was applied, because nothing was charged, and a settlement that the outcome is
+// unknown. A claim that is left behind runs out; the request's repeat, or Overdue, takes it over.
 //
 // # Bounds
 //
-//	callers of one key, one replica   one claims; the others wait in the process
 //	payments in flight, one replica   Limits.Queue
-//	wait for a key                    Options.LockWait, in the process and for another replica's claim together; as long
-//	                                  again for a row that another session has locked
-//	callers that wait for a claim     a place of Limits.Share each
+//	wait for a key                    Options.LockWait, for another request of any replica and for a row's lock together
+//	callers that wait for a key       a place of Limits.Share each
 package postgres

@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
@@ -12,7 +15,7 @@ import (
 // once more when its record's life is over.
 const overdueSQL = `
 WITH due AS MATERIALIZED (
-    SELECT key
+    SELECT caller, key
       FROM payments.idempotency_records
      WHERE status = 'PROCESSING'
        AND claimed_until <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
@@ -25,12 +28,13 @@ WITH due AS MATERIALIZED (
 UPDATE payments.idempotency_records r
    SET claim_id = $3, claimed_until = clock_timestamp() + $2 * interval '1 microsecond'
   FROM due
- WHERE r.key = due.key
-RETURNING r.key, r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
+ WHERE r.caller = due.caller AND r.key = due.key
+RETURNING r.caller, r.key, r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
           r.card_exp_month, r.card_exp_year, clock_timestamp() AS now, r.expires_at <= clock_timestamp() AS expired`
 
 // overdueRow is a claim that Overdue has taken over.
 type overdueRow struct {
+	Caller       string    `db:"caller"`
 	Key          string    `db:"key"`
 	ProcessorKey string    `db:"processor_key"`
 	RideID       string    `db:"ride_id"`
@@ -48,11 +52,17 @@ type overdueRow struct {
 // Overdue implements payment.Repository.
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
 	id := payment.ClaimID(payment.NewID(time.Now()))
-	rows, err := once[overdueRow](ctx, s.db, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
+	rows, err := groupcommit.Transact(ctx, s.options.Slots,
+		func(ctx context.Context, tx *sqlx.Tx) (rows []overdueRow, err error) {
+			err = tx.SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
+			return rows, err
+		})
+
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {
 		overdue[i] = payment.Overdue{Expired: r.Expired, Held: payment.Held{
-			Record: r.Key, ClaimID: id, ProcessorKey: r.ProcessorKey, Now: r.Now.UTC(), TakenOver: true,
+			Key: payment.Key{Caller: r.Caller, Value: r.Key}, ClaimID: id, ProcessorKey: r.ProcessorKey, Now: r.Now.UTC(),
+			TakenOver: true,
 			Terms: payment.Terms{
 				RideID: payment.RideID(r.RideID), RiderID: r.RiderID, Amount: r.Amount, Currency: payment.Currency(r.Currency),
 				Card: payment.CardFace{Brand: r.Brand, Last4: r.Last4, ExpMonth: r.ExpMonth, ExpYear: r.ExpYear},
@@ -73,6 +83,6 @@ SELECT count(*)
 // Open counts the payments whose request had a claim, which lived as long as lease, that ran out or was given back: it
 // is not known yet whether they were charged.
 func (s *Store) Open(ctx context.Context, lease time.Duration) (n int, err error) {
-	err = s.db.GetUnqueued(ctx, &n, openSQL, lease.Microseconds())
+	err = s.options.DB.GetUnqueued(ctx, &n, openSQL, lease.Microseconds())
 	return n, err
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
@@ -46,7 +44,7 @@ SELECT ` + paymentColumns + `
   FROM payments.payments
  WHERE id = $1`
 	var r row
-	err := s.db.GetContext(ctx, &r, query, string(id))
+	err := s.options.DB.GetContext(ctx, &r, query, string(id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return payment.Payment{}, payment.ErrNotFound
 	}
@@ -70,21 +68,6 @@ SELECT ` + paymentColumns + `
  WHERE ride_id = $1 AND (created_at, id) < ($3, $4)
  ORDER BY created_at DESC, id DESC
  LIMIT $2`
-
-	// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
-	// is read in a sub-select: as a constant of the statement it can use the index.
-	deleteExpiredSQL = `
-WITH expired AS MATERIALIZED (
-    SELECT key
-      FROM payments.idempotency_records
-     WHERE expires_at <= (SELECT clock_timestamp()) AND status = 'COMPLETED'
-     ORDER BY expires_at
-     LIMIT $1
-       FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM payments.idempotency_records r USING expired e WHERE r.key = e.key RETURNING 1
-)
-SELECT count(*) FROM gone`
 )
 
 // FindOfRide implements payment.Repository.
@@ -96,7 +79,7 @@ func (s *Store) FindOfRide(
 		query, args = pageAfterSQL, append(args, after.CreatedAt, string(after.ID))
 	}
 	var rows []row
-	if err := s.db.SelectContext(ctx, &rows, query, args...); err != nil {
+	if err := s.options.DB.SelectContext(ctx, &rows, query, args...); err != nil {
 		return nil, err
 	}
 	page := make([]payment.Payment, len(rows))
@@ -104,12 +87,4 @@ func (s *Store) FindOfRide(
 		page[i] = r.payment()
 	}
 	return page, nil
-}
-
-// DeleteExpired implements payment.Repository.
-func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
-	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &deleted, deleteExpiredSQL, limit)
-	})
-	return deleted, err
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -24,10 +24,13 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, nil)
-	store, err := postgres.New(db, postgres.Options{
-		Limits:   coalesce.Limits{Queue: 64, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute},
+	store, err := postgres.New(postgres.Options{
+		Limits: groupcommit.Limits{
+			DB: db, Slots: groupcommit.NewSlots(db, postgres.Schema, time.Minute),
+			Queue: 64, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
+		},
 		LockWait: time.Minute, Encode: paymenttest.Encode,
-	}, unobserved{})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +42,7 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Leave(false)
+	defer held.Leave()
 	const reads = 24
 	direct := dbtest.Dial(t, dsn)
 	lock := apptest.Hold(t, direct, `SELECT pg_advisory_xact_lock(1)`)
@@ -57,8 +60,7 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	if fresh, err := pay(within, r, "key"); fresh || err != nil || len(done) > 0 {
 		t.Errorf("the repeat: fresh %t, %v, after %d reads; want the record, before any", fresh, err, len(done))
 	}
-	other := paymenttest.NewClaim("held", time.Hour)
-	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	other := paymenttest.Other(paymenttest.NewClaim("held", time.Hour))
 	if _, err := r.Claim(within, other); !errors.Is(err, payment.ErrKeyConflict) || len(done) > 0 {
 		t.Errorf("another request: %v, after %d reads; want the conflict, before any", err, len(done))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
@@ -20,11 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
-
-// unobserved is a postgres.Observer that records nothing.
-type unobserved struct{}
-
-func (unobserved) Opened() (closed func()) { return func() {} }
 
 // replica is one replica's store and its lock metrics.
 type replica struct {
@@ -37,7 +33,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	t.Helper()
 	waits := apptest.NewContention(t, contention.Settings{
 		Lock: "key", Queued: true, Grouped: true,
-		Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+		Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
@@ -46,12 +42,20 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	if o.LockWait == 0 {
 		o.LockWait = 10 * time.Second
 	}
+	o.DB, o.Slots = db, groupcommit.NewSlots(db, postgres.Schema, time.Minute)
 	o.Encode, o.Contention, o.Queue = paymenttest.Encode, waits.Metrics, 1024
-	o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second
-	store, err := postgres.New(db, o, unobserved{})
+	if o.StatementTimeout == 0 {
+		o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second
+	}
+	store, err := postgres.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := store.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 	return replica{store, waits}
 }
 
@@ -93,7 +97,7 @@ func holder(t *testing.T, r replica, key string) (release func()) {
 		return paymenttest.NewPayment(h), nil
 	}
 	go func() {
-		_, _, err := paymenttest.Settle(t.Context(), r, paymenttest.NewClaim(key, time.Hour), charge)
+		_, _, err := paymenttest.Settle(context.WithoutCancel(t.Context()), r, paymenttest.NewClaim(key, time.Hour), charge)
 		done <- err
 	}()
 	select {
@@ -108,6 +112,13 @@ func holder(t *testing.T, r replica, key string) (release func()) {
 		}
 	})
 }
+
+// rowOf is a statement that inserts a key's row, in a status, as a claim would that runs out in an hour.
+const rowOf = `INSERT INTO payments.idempotency_records
+	(key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key, ride_id, rider_id,
+	 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at, created_at)
+	VALUES ($1, 'PROCESSING', sha256(convert_to($1, 'UTF8')), 'test', gen_random_uuid(), now() + interval '1h', 'x', 'r',
+	 'r', 1, 'EUR', 'visa', '4242', 12, 2030, now() + interval '1h', now())`
 
 // session returns the settings that a session has without a pooler.
 func session(pooler sqldb.Pooler) map[string]string {

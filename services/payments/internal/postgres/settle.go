@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
@@ -18,107 +17,101 @@ type settlement struct {
 	receipt payment.Receipt
 }
 
-// settled is the answer: stored, or what was found instead.
-type settled struct {
-	stored bool
-	row    record
+// size returns the bytes that a settlement takes on the wire.
+func (c settlement) size() int {
+	const others = 160
+	return others + len(c.held.Key.Value) + len(c.held.Key.Caller) + len(c.receipt.Data)
 }
 
-// settleBytes is the size of a settlement on the wire, without its key and receipt.
-const settleBytes = 160
+// settled is the answer to a settlement: stored, or what was found instead.
+type settled struct {
+	Stored bool    `json:"stored"`
+	Record *record `json:"record"` // nil: the claim was dropped
+}
 
-// Settle implements payment.Repository. A settlement whose reply was lost recognises its own payment.
+// Settle implements payment.Repository.
 func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (payment.Record, bool, error) {
 	failpoint.Hit(failpoint.Settling)
 	receipt, err := s.options.Encode(p)
 	if err != nil {
 		return payment.Record{}, false, err
 	}
-	r, err := do(ctx, s.settles, settlement{h, p, receipt})
+
+	found, err := s.settles.Do(ctx, settlement{h, p, receipt})
 	switch {
 	case err != nil:
-		// "Not applied" would be wrong for the card, whatever the last error was.
+		// "Not applied" would be wrong for the card, whatever the error is.
 		return payment.Record{}, false, fmt.Errorf("%w: %s", payment.ErrOutcomeUnknown, err.Error())
-	case r.stored || r.row.PaymentID.String == string(p.ID):
+	case found.Stored:
 		failpoint.Hit(failpoint.Settled)
 		return payment.Record{PaymentID: p.ID, Receipt: receipt}, true, nil
 	}
+
 	s.options.Contention.Conflict(contention.Lost)
-	if r.row.Status != statusCompleted {
+	if found.Record == nil || found.Record.Status != completed {
 		return payment.Record{}, false, fmt.Errorf("%w: the claim was taken over", payment.ErrOutcomeUnknown)
 	}
-	return *r.row.domain(), false, nil
+	return *found.Record.domain(), false, nil
 }
 
-// settleSQL stores the payments of a group and completes their records, each one whose fence holds. The fence is read
-// from the locked row, and so after the wait for it; a commit that has locked a row waits for the synchronous standbys,
-// also where the settlement was stored before. The payment's values are those of the claim.
-func settleSQL(skipLocked bool) string {
-	if skipLocked {
-		return settleHead + " SKIP LOCKED" + settleTail
-	}
-	return settleHead + settleTail
-}
-
+// settleHead and settleTail store the payments of a group and complete their records, each one whose fence holds. The
+// fence is read from the locked row, and so after the wait for it. The payment's values come from the claim. With $4,
+// where locked rows are skipped, a record that was not found gets null: the next statement tells whether it is there.
 const (
 	settleHead = `
-WITH held AS MATERIALIZED (
-    SELECT c.n, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, r.status, r.payment_id AS stored_id,
-           r.response_status, r.response_body, c.payment_id, c.decline_code, c.created_us, c.code, c.body
-      FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[], $6::smallint[], $7::text[])
-           WITH ORDINALITY AS c (key, claim_id, payment_id, decline_code, created_us, code, body, n)
-      JOIN payments.idempotency_records r ON r.key = c.key
-     WHERE (SELECT set_config('lock_timeout', $8, true)) IS NOT NULL
-     ORDER BY r.key
-       FOR UPDATE OF r`
-	settleTail = `
+WITH ` + slotSQL + `, held AS MATERIALIZED (
+    SELECT l.n, l.caller, l.key, l.payment_id, l.decline_code, l.created_us, l.code, l.body, l.mine, l.record,
+           clock_timestamp() - statement_timestamp() AS waited
+      FROM (SELECT c.n, c.caller, c.key, c.payment_id, c.decline_code, c.created_us, c.code, c.body,
+                   r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, ` + recordJSON + ` AS record
+              FROM unnest($5::text[], $6::text[], $7::uuid[], $8::uuid[], $9::text[], $10::bigint[], $11::smallint[],
+                          $12::text[])
+                   WITH ORDINALITY AS c (caller, key, claim_id, payment_id, decline_code, created_us, code, body, n)
+              JOIN payments.idempotency_records r ON r.caller = c.caller AND r.key = c.key
+             WHERE EXISTS (SELECT FROM slot)
+             ORDER BY r.caller, r.key
+               FOR UPDATE OF r`
+
+	settleTail = `) AS l
 ), done AS (
     UPDATE payments.idempotency_records r
        SET status = 'COMPLETED', payment_id = h.payment_id, response_status = h.code, response_body = h.body::json
       FROM held h
-     WHERE h.mine AND r.key = h.key
-    RETURNING h.payment_id AS id, nullif(h.decline_code, '') AS decline_code, h.created_us, r.key, r.processor_key,
-              r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4, r.card_exp_month, r.card_exp_year
+     WHERE h.mine AND r.caller = h.caller AND r.key = h.key
+    RETURNING h.payment_id AS id, nullif(h.decline_code, '') AS decline_code, h.created_us, r.caller, r.key,
+              r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
+              r.card_exp_month, r.card_exp_year
 ), paid AS (
-    INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount, currency, status,
-                                   decline_code, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
-    SELECT id, key, processor_key, ride_id, rider_id, amount, currency,
+    INSERT INTO payments.payments (id, caller, idempotency_key, processor_key, ride_id, rider_id, amount, currency,
+                                   status, decline_code, card_brand, card_last4, card_exp_month, card_exp_year,
+                                   created_at)
+    SELECT id, caller, key, processor_key, ride_id, rider_id, amount, currency,
            CASE WHEN decline_code IS NULL THEN 'SUCCEEDED' ELSE 'DECLINED' END, decline_code,
            card_brand, card_last4, card_exp_month, card_exp_year,
            timestamptz 'epoch' + created_us * interval '1 microsecond'
       FROM done
-)
-SELECT n, mine AS stored, status, stored_id AS payment_id, response_status, response_body FROM held`
+), answers AS MATERIALIZED (
+    SELECT json_agg(CASE WHEN h.mine THEN json_build_object('stored', true)
+                         WHEN h.n IS NOT NULL THEN json_build_object('record', h.record)
+                         WHEN NOT $4 THEN json_build_object('stored', false) END ORDER BY c.n) AS answers,
+           max(h.waited) AS waited
+      FROM unnest($5::text[]) WITH ORDINALITY AS c (caller, n)
+      LEFT JOIN held h ON h.n = c.n
+)` + storeSQL
 )
 
-func (s *Store) runSettles(
-	ctx context.Context, p coalesce.Pass, group []settlement,
-) ([]coalesce.Answer[settled], error) {
+// sendSettlements sends a group of settlements: see groupcommit.Config.Send.
+func sendSettlements(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []settlement) error {
 	n := len(group)
-	keys, claims, ids, declines, bodies := texts(n), texts(n), texts(n), texts(n), texts(n)
+	callers, keys, claims, ids, declines, bodies := texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
 	created, codes := numbers(n), numbers(n)
+
 	for i, c := range group {
-		keys[i], claims[i], ids[i] = c.held.Record, string(c.held.ClaimID), string(c.payment.ID)
-		declines[i], created[i] = c.payment.DeclineCode, c.payment.CreatedAt.UnixMicro()
+		callers[i], keys[i], claims[i] = c.held.Key.Caller, c.held.Key.Value, string(c.held.ClaimID)
+		ids[i], declines[i], created[i] = string(c.payment.ID), c.payment.DeclineCode, c.payment.CreatedAt.UnixMicro()
 		codes[i], bodies[i] = int64(c.receipt.Code), string(c.receipt.Data)
 	}
-	type row struct {
-		record
 
-		N      int  `db:"n"`
-		Stored bool `db:"stored"`
-	}
-	rows, err := once[row](ctx, s.db, settleSQL(p.SkipLocked), keys, claims, ids, declines, created, codes, bodies,
-		sqldb.Milliseconds(p.Wait))
-	if err != nil {
-		return nil, coalesce.Classify(err)
-	}
-	answers := make([]coalesce.Answer[settled], n)
-	for i := range answers {
-		answers[i].Locked = p.SkipLocked // or gone, which a pass that waits will tell
-	}
-	for _, row := range rows {
-		answers[row.N-1] = coalesce.Answer[settled]{Value: settled{row.Stored, row.record}}
-	}
-	return answers, nil
+	return a.Run(ctx, s, skipLocked(a, settleHead, settleTail), a.SkipLocked, callers, keys, claims, ids, declines,
+		created, codes, bodies)
 }

@@ -6,42 +6,32 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// Schema is the schema of all tables.
+const Schema = "payments"
+
 // Migrations returns the schema's migrations.
-func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "payments"}
-}
+func Migrations() migrate.Source { return migrate.Source{FS: migrations, Schema: Schema} }
 
 // Session returns the session settings that the statements are written for: each is planned once for groups of any
-// size, and never reads a whole table, which its plan may outlive the smallness of.
+// size, and never uses a sequential scan, because the cached plan must survive the growth of its tables.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
 
-// Observer measures claims.
-type Observer interface {
-	// Opened is called when this replica has claimed a key; the returned function is
-	// called when the claim has ended.
-	Opened() (closed func())
-}
-
-// Options configure a store. All but Gate are required, and all bounds must be positive.
+// Options configure a store. All bounds must be positive.
 type Options struct {
-	coalesce.Limits
+	groupcommit.Limits
 
-	// Gate lets claims, charges and settlements take turns; nil: they do not.
-	Gate *coalesce.Gate
 	// Encode returns the receipt that is stored with a payment.
 	Encode func(payment.Payment) (payment.Receipt, error)
 	// LockWait is how long a request waits for its key.
@@ -50,69 +40,96 @@ type Options struct {
 
 // Store is a payment.Repository on PostgreSQL.
 type Store struct {
-	db       *sqldb.DB
-	options  Options
-	observer Observer
-	keys     *bulkhead.Bulkhead[payment.Key]
+	options Options
 
-	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
-	claims  *coalesce.Coalescer[payment.Key, bid, state]
-	changes *coalesce.Coalescer[string, change, state] // by their records
-	settles *coalesce.Coalescer[string, settlement, settled]
+	claims  *groupcommit.Committer[payment.Key, bid, reply]
+	settles *groupcommit.Committer[payment.Key, settlement, settled]
+	ends    *groupcommit.Committer[payment.Key, end, bool]
 }
 
 var _ payment.Repository = (*Store)(nil)
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
-	s := &Store{
-		db: db, options: o, observer: observer, keys: bulkhead.New[payment.Key](o.Queue, o.Contention, o.Share),
-	}
+// New returns a store on the database of o, whose schema must have been migrated.
+func New(o Options) (*Store, error) {
 	forKey, charged := o.Limits, o.Limits
-	forKey.LockTimeout = o.LockWait // a claim waits for its key, and so does a takeover
-	charged.Share = nil             // a payment that was charged is not refused for a crowd
+	forKey.LockTimeout = o.LockWait
+	charged.Share = nil // a payment that was charged is not refused for a crowd
 
-	var looksErr, claimsErr, changesErr, settlesErr error
-	s.looks, looksErr = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
-		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
+	claims, claimsErr := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
+		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size,
+		Send: sendClaims,
 	})
-	s.claims, claimsErr = coalesce.New(coalesce.Config[payment.Key, bid, state]{
-		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
-		Size: func(c bid) int { return claimBytes + len(c.Key.Value) + 2*len(c.Key.Caller) }, Gate: o.Gate,
+	settles, settlesErr := groupcommit.New(groupcommit.Config[payment.Key, settlement, settled]{
+		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
+		Size: settlement.size, Send: sendSettlements,
 	})
-	s.changes, changesErr = coalesce.New(coalesce.Config[string, change, state]{
-		Limits: forKey, Name: "payments_change", Key: func(c change) string { return c.held.Record }, Run: s.runChanges,
-	})
-	s.settles, settlesErr = coalesce.New(coalesce.Config[string, settlement, settled]{
-		Limits: charged, Name: "payments_settle", Key: func(c settlement) string { return c.held.Record },
-		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Record) + len(c.receipt.Data) },
-		Gate: o.Gate,
+	ends, endsErr := groupcommit.New(groupcommit.Config[payment.Key, end, bool]{
+		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key }, Send: sendEnds,
 	})
 
-	return s, errors.Join(looksErr, claimsErr, changesErr, settlesErr)
+	s := &Store{options: o, claims: claims, settles: settles, ends: ends}
+	return s, errors.Join(claimsErr, settlesErr, endsErr)
 }
 
 // Close waits until every request in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {
-	return errors.Join(s.looks.Close(ctx), s.claims.Close(ctx), s.changes.Close(ctx), s.settles.Close(ctx))
+	return errors.Join(s.claims.Close(ctx), s.settles.Close(ctx), s.ends.Close(ctx))
 }
 
-// do lets a request join the next group. A request whose connection was lost is asked once more, because each of them
-// recognises that it was applied. A client that leaves cancels nothing.
-func do[K comparable, Q, R any](ctx context.Context, c *coalesce.Coalescer[K, Q, R], q Q) (R, error) {
-	bounded := context.WithoutCancel(ctx) // by the statements' own bounds
-	r, err := c.Do(bounded, q)
-	if e, ok := errors.AsType[*sqldb.Error](err); ok && e.Reason == sqldb.Connection && ctx.Err() == nil {
-		return c.Do(bounded, q)
+const completed = "COMPLETED"
+
+// record is what a key's row says to a request that does not hold it.
+type record struct {
+	Status      string `json:"status"`
+	Fingerprint []byte `json:"fingerprint"`
+	Version     string `json:"version"`
+	PaymentID   string `json:"payment_id"` // this and the following: of a completed record
+	Code        int    `json:"code"`
+	Body        string `json:"body"`
+}
+
+func (r record) domain() *payment.Record {
+	return &payment.Record{
+		PaymentID: payment.ID(r.PaymentID), Receipt: payment.Receipt{Code: r.Code, Data: []byte(r.Body)},
 	}
-	return r, err
 }
 
-// once sends one autocommit statement and returns its rows.
-func once[R any](ctx context.Context, db *sqldb.DB, statement string, args ...any) (rows []R, err error) {
-	err = db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = nil // the statement may be run again
-		return conn.SelectContext(ctx, &rows, statement, args...)
-	})
-	return rows, err
+// The parts that the statements share.
+const (
+	// recordJSON is a record; the text of response_body keeps its bytes.
+	recordJSON = `json_build_object('status', r.status, 'fingerprint', encode(r.request_fingerprint, 'base64'),
+                                    'version', r.fingerprint_version, 'payment_id', r.payment_id,
+                                    'code', r.response_status, 'body', r.response_body::text)`
+
+	// slotSQL locks the group's slot. What changes a row needs it, and so comes later. lock_timeout is set in a sub-select
+	// that is evaluated before any row is touched.
+	slotSQL = `slot AS MATERIALIZED (
+    SELECT id
+      FROM payments.slots
+     WHERE id = $1
+       AND attempt = $2 - 1
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
+       FOR UPDATE
+)`
+
+	// storeSQL stores the answers in the slot and returns them.
+	storeSQL = `, stored AS (
+    UPDATE payments.slots s
+       SET attempt = $2, answers = a.answers, used_at = clock_timestamp()
+      FROM answers a
+     WHERE s.id = (SELECT id FROM slot)
+    RETURNING s.answers, a.waited
+)
+SELECT answers, coalesce(extract(epoch FROM waited), 0)::float8 AS waited FROM stored`
+)
+
+// skipLocked returns a statement that waits for locked rows, or skips them, as an attempt wants it.
+func skipLocked(a *groupcommit.Attempt, head, tail string) string {
+	if a.SkipLocked {
+		return head + " SKIP LOCKED" + tail
+	}
+	return head + tail
 }
+
+func texts(n int) pq.StringArray  { return make(pq.StringArray, n) }
+func numbers(n int) pq.Int64Array { return make(pq.Int64Array, n) }

@@ -11,7 +11,6 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -53,8 +52,8 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 	})
 }
 
-// A key that is held for longer than LockWait is refused after LockWait, on the holder's
-// replica and on another; once it is settled, its record is there.
+// A key that is held for longer than LockWait is refused after LockWait, on the holder's replica and on another; once
+// it is settled, its record is there.
 func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
@@ -63,24 +62,15 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
 	release := holder(t, same, "k")
 	defer release()
-	for _, tc := range []struct {
-		where  contention.Place
-		waits  float64 // the claim's statement counts, too
-		reason contention.Reason
-		r      replica
-		err    error
-	}{
-		{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
-		{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
-	} {
-		beforeN, before := tc.r.waits.Waits(t, tc.where)
-		if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
-			t.Errorf("%s: %v", tc.where, err)
+	for name, r := range map[string]replica{"this replica": same, "another replica": other} {
+		if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
+			t.Errorf("%s: %v", name, err)
 		}
-		n, seconds := tc.r.waits.Waits(t, tc.where)
-		conflicts := tc.r.waits.Conflicts(t, tc.reason)
-		if n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
-			t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
+		if n, seconds := r.waits.Waits(t, contention.InLane); n != 1 || seconds < lockWait.Seconds() {
+			t.Errorf("%s: %g waits of %g s", name, n, seconds)
+		}
+		if n := r.waits.Conflicts(t, contention.QueueTimeout); n != 1 {
+			t.Errorf("%s: %g conflicts", name, n)
 		}
 	}
 	release()
@@ -110,42 +100,25 @@ func TestChargesHoldNoConnection(t *testing.T) {
 	}
 }
 
-// However many records of a group other transactions have locked, the free keys are claimed: what is there is skipped,
-// and what is being inserted is found.
+// However many records of a group other transactions have locked, the free keys are claimed.
 func TestFreeKeysAreClaimed(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	const held = 100
 	var group []payment.Claim
-	for i := range held {
+	for i := range held + 1 {
 		key := fmt.Sprint("held", i)
 		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
 			t.Fatal(err)
 		}
 		group = append(group, paymenttest.NewClaim(key, time.Hour))
 	}
-	group = append(group, paymenttest.NewClaim("inserted", time.Hour), paymenttest.NewClaim("z", time.Hour))
-	apptest.Hold(t, db, `SELECT FROM payments.idempotency_records FOR UPDATE`)
-	if _, owned := begin(t, db, "inserted"); !owned {
-		t.Fatal("the former replica does not get a new key")
-	}
-	claimed, locked, err := r.ClaimFree(t.Context(), group)
-	if err != nil || len(locked) != held+1 || len(claimed) != 1 || claimed[0] != "z" {
-		t.Errorf("claimed %v, %d are locked, %v; want z, %d", claimed, len(locked), err, held+1)
-	}
-}
-
-// A committed PROCESSING row without a claim, which no release makes, is not taken over.
-func TestCommittedProcessingRow(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: 50 * time.Millisecond})
-	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO payments.idempotency_records
-		(key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ('k', 'PROCESSING', sha256('k'), 'test', now() + interval '1 h')`)
-	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
-		t.Errorf("%v, want ErrProcessing", err)
+	const free = "held100"
+	apptest.Hold(t, db, `SELECT FROM payments.idempotency_records WHERE key <> $1 FOR UPDATE`, free)
+	claimed, wait, err := r.ClaimGroup(t.Context(), true, 1, group...)
+	if err != nil || len(wait) != held || len(claimed) != 1 || claimed[0] != free {
+		t.Errorf("claimed %v, %d wait, %v; want %s, %d", claimed, len(wait), err, free, held)
 	}
 }
 
@@ -159,16 +132,12 @@ func TestALiveKeyIsNotClaimedLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer live.Leave(true)
-	inserting, owned := begin(t, db, "a")
-	if !owned {
-		t.Fatal("the former replica does not get a new key")
-	}
+	defer live.Leave()
+	inserting := apptest.Hold(t, db, rowOf, "a")
 	claimed := make(chan []string, 1)
 	go func() {
-		keys, err := r.ClaimWaiting(t.Context(), []payment.Claim{
-			paymenttest.NewClaim("a", time.Hour), paymenttest.NewClaim("live", time.Hour),
-		})
+		keys, _, err := r.ClaimGroup(t.Context(), false, 0,
+			paymenttest.NewClaim("a", time.Hour), paymenttest.NewClaim("live", time.Hour))
 		if err != nil {
 			t.Error(err)
 		}
@@ -178,11 +147,38 @@ func TestALiveKeyIsNotClaimedLater(t *testing.T) {
 	if _, fresh, err := r.Settle(t.Context(), live.Held, paymenttest.NewPayment(live.Held)); !fresh || err != nil {
 		t.Fatalf("settled: fresh %t, %v", fresh, err)
 	}
-	if err := inserting.tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	inserting.Rollback()
 	if keys := <-claimed; len(keys) != 1 || keys[0] != "a" {
 		t.Errorf("claimed %v, want a alone", keys)
+	}
+}
+
+// A repeat of a payment that is stored locks and writes nothing, its slot included, whatever its caller is.
+func TestARepeatWritesNothing(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	if _, err := pay(t.Context(), r, "k"); err != nil {
+		t.Fatal(err)
+	}
+	versions := func() (all string) {
+		const query = `SELECT string_agg(v, ' ' ORDER BY v) FROM (SELECT concat(xmin, ' ', xmax) AS v FROM payments.slots
+			UNION ALL SELECT concat(xmin, ' ', xmax) FROM payments.idempotency_records) rows`
+		if err := db.GetContext(t.Context(), &all, query); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	before := versions()
+	for _, caller := range []string{"", "shop"} {
+		c := paymenttest.NewClaim("k", time.Hour)
+		c.Key.Caller = caller
+		if claimed, err := r.Claim(t.Context(), c); claimed.Record == nil || err != nil {
+			t.Errorf("%q: %+v, %v", caller, claimed, err)
+		}
+	}
+	if after := versions(); after != before {
+		t.Errorf("the rows were %s, and are %s", before, after)
 	}
 }
 
@@ -224,7 +220,6 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}{
 		"cleanup": {postgres.DeleteExpiredSQL, []any{5}, "Index Cond: (expires_at <= "},
 		"ledger":  {postgres.DeleteSettledSQL, []any{5, 1000}, "processor_charges_created_at"},
-		"look":    {postgres.LookSQL, []any{pq.StringArray{"k", "l"}}, "idempotency_records_pkey"},
 		"overdue": {postgres.OverdueSQL, []any{1, 1, payment.NewID(time.Now()), 16}, "idempotency_records_claimed_until"},
 		"open":    {postgres.OpenSQL, []any{1}, "idempotency_records_claimed_until"},
 		"page": {
@@ -241,22 +236,18 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 	// A change of a claim finds it by its key: the index of all open claims has an entry for each payment since the last
 	// vacuum.
-	texts, ids, ns := pq.StringArray{"k"}, pq.StringArray{string(payment.NewID(time.Now()))}, pq.Int64Array{1}
+	id := string(payment.NewID(time.Now()))
+	texts, sums, ids, ns := pq.StringArray{"k"}, pq.ByteaArray{nil}, pq.StringArray{id}, pq.Int64Array{1}
 	for name, statement := range map[string]struct {
 		sql  string
 		args []any
 	}{
-		"claim": {postgres.ClaimSQL(), []any{
-			texts, pq.ByteaArray{nil}, texts, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns, "1",
+		"claim": {postgres.ClaimSQL, []any{
+			id, 1, "1",
+			texts, texts, sums, texts, sums, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns,
 		}},
-		"claim of a caller": {postgres.ClaimOfCallersSQL(), []any{
-			texts,
-			pq.ByteaArray{nil},
-			texts, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns, "1",
-			texts, texts,
-		}},
-		"settle": {postgres.SettleSQL(), []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
-		"change": {postgres.ChangesSQL(), []any{texts, texts, ids, ids, ns, ns, "1"}},
+		"settle": {postgres.SettleSQL, []any{id, 1, "1", false, texts, texts, ids, ids, texts, ns, ns, texts}},
+		"end":    {postgres.EndSQL, []any{id, 1, "1", false, texts, texts, ids, pq.BoolArray{true}}},
 	} {
 		var plan []string
 		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
@@ -274,15 +265,14 @@ func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
 	claimed := r.mustClaim(t)
-	defer claimed.Leave(true)
-	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
-		t.Errorf("taken over %t, %v", taken, err)
-	}
-	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
-		t.Fatal(err)
-	}
-	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
-		t.Errorf("given back: taken over %t, %v", taken, err)
+	for _, want := range []int{0, 1} {
+		taken, _, err := r.ClaimGroup(t.Context(), false, 0, paymenttest.NewClaim("k", time.Hour))
+		if len(taken) != want || err != nil {
+			t.Errorf("taken over %v, %v, want %d", taken, err, want)
+		}
+		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -292,12 +282,11 @@ func TestALateHolderGivesNothingBack(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	late := r.mustClaim(t)
-	defer late.Leave(false)
 	if err := r.GiveBack(t.Context(), late.Held); err != nil {
 		t.Fatal(err)
 	}
-	if taken, err := r.TakeOver(t.Context(), late.Held); !taken || err != nil {
-		t.Fatalf("taken over %t, %v", taken, err)
+	if next := r.mustClaim(t); !next.Held.TakenOver {
+		t.Fatalf("claimed %+v", next)
 	}
 	const stored = `SELECT r::text FROM payments.idempotency_records r`
 	var before, after string
@@ -315,7 +304,7 @@ func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	claimed := r.mustClaim(t)
-	claimed.Leave(false)
+	claimed.Leave()
 	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
 		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
 	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
@@ -336,7 +325,7 @@ func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
 	claimed := r.mustClaim(t)
-	defer claimed.Leave(false)
+	defer claimed.Leave()
 	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
 	done := make(chan error, 1)
 	go func() {

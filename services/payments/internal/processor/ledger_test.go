@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -21,39 +21,32 @@ import (
 
 // insertSQL enters a charge as another replica would.
 const insertSQL = `INSERT INTO payments.processor_charges
-	(processor_key, amount, currency, card_fingerprint, fingerprint_version)
-	VALUES ($1, 100, 'EUR', decode(repeat('00', 32), 'hex'), 'x')`
+	(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version)
+	VALUES ($1, 100, 'EUR', sha256(''), sha256('r'), 'x')`
 
-// In a group each key is charged once: the first call that may charges, and all others get its entry.
+// In a group each key is charged once: the first call that may charges, and the next statement answers the others.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
 	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
-	group := func(keys ...string) (charges []payment.Charge) {
-		for _, key := range keys {
-			charges = append(charges, charge(t, key, good))
-		}
-		return charges
-	}
-	for _, tc := range []struct {
-		pass coalesce.Pass
-		keys []string
-		want []string
-	}{
-		{coalesce.Pass{Wait: time.Second}, []string{"a"}, []string{"charged"}},
+	for _, tc := range []struct{ keys, want []string }{
+		{[]string{"a"}, []string{"charged"}},
 		{
-			coalesce.Pass{Wait: time.Second},
 			[]string{"c", "b", "a", "b", "c", "b"},
-			[]string{"charged", "charged", "there", "there", "there", "there"},
+			[]string{"charged", "charged", "there", "waits", "waits", "waits"},
 		},
-		{coalesce.Pass{SkipLocked: true}, []string{"e", "a", "d", "e"}, []string{"charged", "there", "charged", "there"}},
+		{[]string{"b", "d", "c"}, []string{"there", "charged", "there"}},
 	} {
-		if got, err := s.Group(t.Context(), tc.pass, group(tc.keys...)...); !slices.Equal(got, tc.want) || err != nil {
+		var group []payment.Charge
+		for _, key := range tc.keys {
+			group = append(group, charge(t, key, good))
+		}
+		if got, err := s.Group(t.Context(), group...); !slices.Equal(got, tc.want) || err != nil {
 			t.Errorf("%v: %v, %v; want %v", tc.keys, got, err, tc.want)
 		}
 	}
-	if n := charges(t, db); n != 5 {
-		t.Errorf("%d charges, want 5", n)
+	if n := charges(t, db); n != 4 {
+		t.Errorf("%d charges, want 4", n)
 	}
 }
 
@@ -69,12 +62,6 @@ func TestLockedKeys(t *testing.T) {
 	}
 	held := apptest.Hold(t, direct, insertSQL, "held")
 	held.Execute(`SELECT FROM payments.processor_charges WHERE processor_key = 'there' FOR UPDATE`)
-
-	got, err := s.Group(t.Context(), coalesce.Pass{SkipLocked: true},
-		charge(t, "1", good), charge(t, "held", good), charge(t, "2", good), charge(t, "there", good))
-	if want := []string{"charged", "locked", "charged", "there"}; !slices.Equal(got, want) || err != nil {
-		t.Errorf("beside a locked key: %v, %v; want %v", got, err, want)
-	}
 
 	blocked := make(chan error, 1)
 	go func() {
@@ -113,7 +100,7 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 			group = append(group, charge(t, key, good))
 		}
 		go func() {
-			_, err := s.Group(t.Context(), coalesce.Pass{Wait: time.Minute}, group...)
+			_, err := s.Group(t.Context(), group...)
 			done <- err
 		}()
 		apptest.WaitForBlocked(t, direct, i+1)
@@ -194,8 +181,11 @@ func simulator(t *testing.T, db *sqldb.DB, f *payment.Fingerprints, o processor.
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
-	o.Limits = coalesce.Limits{LockTimeout: 10 * time.Second, StatementTimeout: 20 * time.Second}
-	s, err := processor.New(db, f, o)
+	o.Limits = groupcommit.Limits{
+		DB: db, Slots: groupcommit.NewSlots(db, postgres.Schema, time.Minute),
+		LockTimeout: 10 * time.Second, StatementTimeout: 20 * time.Second,
+	}
+	s, err := processor.New(f, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package processor
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
@@ -32,10 +31,8 @@ type Options struct {
 	Latency, LatencyMax time.Duration
 	// Timeout bounds a call. After it the charge may have been made or not.
 	Timeout time.Duration
-	// Limits are those of the ledger's groups.
-	Limits coalesce.Limits
-	// Gate is that of the payments' claims and settlements; nil: charges take no turns with them.
-	Gate *coalesce.Gate
+	// Limits are for the ledger's groups. DB is a pool of LedgerConns connections that payments do not use.
+	Limits groupcommit.Limits
 	// Operations makes a span of each call; it may be nil.
 	Operations *telemetry.Operations
 }
@@ -50,9 +47,9 @@ type Simulator struct {
 
 var _ payment.Processor = (*Simulator)(nil)
 
-// New returns a simulator with its ledger on db, a pool of LedgerConns connections that payments do not use.
-func New(db *sqldb.DB, fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
-	l, err := newLedger(db, o.Limits, o.Gate)
+// New returns a simulator.
+func New(fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
+	l, err := newLedger(o.Limits)
 	return &Simulator{ledger: l, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
 }
 
@@ -70,17 +67,21 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
+
 	failpoint.Hit(failpoint.Charging)
 	there, err := s.await(ctx, c)
-	if err == nil && !there.Fresh {
+	if err == nil && there.Fresh {
+		there.DeclineCode = decline(c.Card)
+	} else if err == nil {
 		err = compare(there, c, s.same)
 	}
 	switch {
 	case err != nil:
 		return payment.Result{}, err
-	case there.DeclineCode.Valid:
-		return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+	case there.DeclineCode != "":
+		return payment.Result{DeclineCode: there.DeclineCode}, nil
 	}
+
 	failpoint.Hit(failpoint.Charged)
 	if there.Fresh && c.Card.Number.Reveal() == cardTimeout {
 		<-ctx.Done()
@@ -95,6 +96,7 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
+
 	if err := s.pause(ctx); err != nil {
 		return payment.Result{}, err
 	}
@@ -105,7 +107,7 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 	if err := compare(there, c, s.sameRide); err != nil {
 		return payment.Result{}, err
 	}
-	return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+	return payment.Result{DeclineCode: there.DeclineCode}, nil
 }
 
 // await returns the answer to a charge, or payment.ErrProcessorTimeout when ctx ends first: the charge may then be
@@ -124,6 +126,7 @@ func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) 
 		}
 		done <- o
 	}()
+
 	select {
 	case o := <-done:
 		return o.there, o.err
@@ -158,15 +161,15 @@ func (s *Simulator) entryOf(c payment.Charge) entry {
 	}
 }
 
-// decline returns the issuer's reason to decline; null for a card that is charged.
-func decline(c payment.Card) sql.NullString {
+// decline returns the issuer's reason to decline; "" for a card that is charged.
+func decline(c payment.Card) string {
 	switch c.Number.Reveal() {
 	case cardDeclined:
-		return sql.NullString{String: "card_declined", Valid: true}
+		return "card_declined"
 	case insufficientFunds:
-		return sql.NullString{String: "insufficient_funds", Valid: true}
+		return "insufficient_funds"
 	}
-	return sql.NullString{}
+	return ""
 }
 
 // pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first, or the
@@ -215,9 +218,6 @@ func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
 	if there.Amount != c.Amount || there.Currency != string(c.Currency) {
 		return false, nil
 	}
-	if there.Ride == nil {
-		return true, nil
-	}
 	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }
 
@@ -228,7 +228,7 @@ func fault(ctx context.Context, err error) error {
 		return err
 	}
 	e, ok := errors.AsType[*sqldb.Error](err)
-	unclear := ctx.Err() != nil || errors.Is(err, coalesce.ErrUnknown) ||
+	unclear := ctx.Err() != nil || errors.Is(err, groupcommit.ErrUnknown) ||
 		ok && (e.Outcome == sqldb.Unknown || e.Reason == sqldb.Timeout)
 	if unclear {
 		return fmt.Errorf("%w: %s", payment.ErrProcessorTimeout, err.Error())

@@ -5,7 +5,29 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
 )
+
+// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
+// is read in a sub-select: as a constant of the statement it can use the index.
+const deleteExpiredSQL = `
+WITH expired AS MATERIALIZED (
+    SELECT caller, key
+      FROM payments.idempotency_records
+     WHERE expires_at <= (SELECT clock_timestamp()) AND status = 'COMPLETED'
+     ORDER BY expires_at
+     LIMIT $1
+       FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM payments.idempotency_records r USING expired e WHERE r.caller = e.caller AND r.key = e.key RETURNING 1
+)
+SELECT count(*) FROM gone`
+
+// DeleteExpired implements payment.Repository.
+func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
+	return s.deleteBatch(ctx, deleteExpiredSQL, limit)
+}
 
 // deleteSettledSQL deletes entries of the processor's ledger whose payment is stored, when both are older than $2
 // microseconds. The payment's age counts too: a request that stalled while its payment was stored by another one may
@@ -30,8 +52,13 @@ SELECT count(*) FROM gone`
 // DeleteSettled removes up to limit entries of the processor's ledger, charges and declines, that are older than age as
 // is their payment, none that another transaction has locked, and returns how many.
 func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int) (deleted int, err error) {
-	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &deleted, deleteSettledSQL, limit, age.Microseconds())
+	return s.deleteBatch(ctx, deleteSettledSQL, limit, age.Microseconds())
+}
+
+// deleteBatch runs a statement that returns how many rows it has deleted.
+func (s *Store) deleteBatch(ctx context.Context, statement string, args ...any) (deleted int, err error) {
+	return groupcommit.Transact(ctx, s.options.Slots, func(ctx context.Context, tx *sqlx.Tx) (n int, err error) {
+		err = tx.GetContext(ctx, &n, statement, args...)
+		return n, err
 	})
-	return deleted, err
 }

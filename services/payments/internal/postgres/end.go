@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// end asks for the end of a claim without a payment.
+type end struct {
+	held payment.Held
+	drop bool // and not give back
+}
+
+// GiveBack implements payment.Repository.
+func (s *Store) GiveBack(ctx context.Context, h payment.Held) error {
+	_, err := s.ends.Do(ctx, end{held: h})
+	return err
+}
+
+// Drop implements payment.Repository.
+func (s *Store) Drop(ctx context.Context, h payment.Held) error {
+	_, err := s.ends.Do(ctx, end{held: h, drop: true})
+	return err
+}
+
+// endHead and endTail end claims whose fence holds, each one for itself: a claim that is given back has run out. The
+// fence is read from the locked row, and so after the wait for it.
+const (
+	endHead = `
+WITH ` + slotSQL + `, held AS MATERIALIZED (
+    SELECT l.n, l.gone, l.caller, l.key, l.mine, clock_timestamp() - statement_timestamp() AS waited
+      FROM (SELECT c.n, c.gone, r.caller, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine
+              FROM unnest($5::text[], $6::text[], $7::uuid[], $8::bool[])
+                   WITH ORDINALITY AS c (caller, key, claim_id, gone, n)
+              JOIN payments.idempotency_records r ON r.caller = c.caller AND r.key = c.key
+             WHERE EXISTS (SELECT FROM slot)
+             ORDER BY r.caller, r.key
+               FOR UPDATE OF r`
+
+	endTail = `) AS l
+), given_back AS (
+    UPDATE payments.idempotency_records r
+       SET claimed_until = clock_timestamp()
+      FROM held h
+     WHERE h.mine AND NOT h.gone AND r.caller = h.caller AND r.key = h.key
+), dropped AS (
+    DELETE FROM payments.idempotency_records r USING held h
+     WHERE h.mine AND h.gone AND r.caller = h.caller AND r.key = h.key
+), answers AS MATERIALIZED (
+    SELECT json_agg(CASE WHEN h.n IS NOT NULL OR NOT $4 THEN true END ORDER BY c.n) AS answers, max(h.waited) AS waited
+      FROM unnest($5::text[]) WITH ORDINALITY AS c (caller, n)
+      LEFT JOIN held h ON h.n = c.n
+)` + storeSQL
+)
+
+// sendEnds sends a group of ends: see groupcommit.Config.Send.
+func sendEnds(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []end) error {
+	n := len(group)
+	callers, keys, claims, drops := texts(n), texts(n), texts(n), make(pq.BoolArray, n)
+	for i, e := range group {
+		callers[i], keys[i] = e.held.Key.Caller, e.held.Key.Value
+		claims[i], drops[i] = string(e.held.ClaimID), e.drop
+	}
+
+	return a.Run(ctx, session, skipLocked(a, endHead, endTail), a.SkipLocked, callers, keys, claims, drops)
+}
