@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/rowlock/rowlock/platform/auth"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/groupcommit"
@@ -193,16 +192,6 @@ func (c *Chassis) identify() (err error) {
 
 	c.readiness.Require(c.guard.HasKeys, "the keys of AUTH_ISSUER cannot be read")
 	return nil
-}
-
-// GroupLimits returns the limits of the service's coalescers, of which each runs inFlight groups at once.
-func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
-	return coalesce.Limits{
-		Queue: c.common.MaxInFlight, InFlight: inFlight,
-		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
-		Contention: c.lock, Share: c.share,
-		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
-	}
 }
 
 // GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their

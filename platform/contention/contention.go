@@ -72,7 +72,7 @@ type Metrics struct {
 
 // buckets returns the histogram's bounds in seconds, from an uncontended row, which
 // takes one round trip at most, to the longest useful lock timeout. 0.05 is a group's
-// first wait (platform/coalesce), 5 the default of DB_LOCK_TIMEOUT.
+// first wait (platform/groupcommit), 5 the default of DB_LOCK_TIMEOUT.
 func buckets() []float64 {
 	return []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }

@@ -189,7 +189,7 @@ func lockRow(what string) Row {
 	}}
 }
 
-// groupRow shows group commit, platform/coalesce.
+// groupRow shows group commit, platform/groupcommit.
 func groupRow() Row {
 	return Row{Title: "Group commit", Panels: []Panel{
 		series("Requests per statement", UnitShort,

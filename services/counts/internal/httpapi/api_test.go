@@ -11,7 +11,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/counts/api"
@@ -22,7 +21,7 @@ import (
 
 func newServer(t testing.TB, repo counting.CountValueRepository) *apptest.API {
 	t.Helper()
-	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}}
+	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 512<<10, deps, func(e *echo.Echo) {
 		service := counting.NewService(repo, new(countingtest.Observed))
 		httpapi.Register(e, e, service, service, nil)
@@ -204,10 +203,8 @@ func TestFailingRepository(t *testing.T) {
 		code   string
 	}{
 		{errors.New("secret host db-7 is down"), 500, "INTERNAL"},
-		{coalesce.ErrQueueFull, 503, "OVERLOADED"},
-		{coalesce.ErrLocked, 503, "NOT_APPLIED"},
-		{coalesce.ErrClosed, 503, "NOT_APPLIED"},
-		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
+		{problem.NotApplied.New("The record is locked."), 503, "NOT_APPLIED"},
+		{problem.OutcomeUnknown.New("No answer came."), 500, "OUTCOME_UNKNOWN"},
 	} {
 		s := newServer(t, countingtest.Failing{Err: tc.err})
 		for _, call := range [][3]string{
