@@ -71,5 +71,5 @@ func (c *Committer[K, Q, R]) pauseLanes() {
 		return
 	}
 	wait := c.cfg.Lease.RetryWait
-	time.Sleep(min(wait/2+rand.N(wait), c.cfg.LockTimeout))
+	<-time.After(min(wait/2+rand.N(wait), c.cfg.LockTimeout))
 }
