@@ -204,7 +204,7 @@ func (c *Committer[K, Q, R]) pause(begin time.Time, wait time.Duration) {
 	if l := c.cfg.Lease; l != nil {
 		begin, wait = time.Now(), min(l.RetryWait/2+rand.N(l.RetryWait), c.cfg.LockTimeout)
 	}
-	time.Sleep(wait - time.Since(begin))
+	<-time.After(wait - time.Since(begin))
 }
 
 // takeLanes takes the requests of all lanes, as far as they fit into a group, and marks them sent. With one lane it

@@ -80,7 +80,8 @@ func startLeasing(
 				l.release(ctx, a.Lease, group)
 				return nil
 			}
-		}}, changes...)...), l
+		},
+	}, changes...)...), l
 }
 
 // A key that another holder leases delays its own callers alone, who are answered once it is free.

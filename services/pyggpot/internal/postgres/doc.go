@@ -10,8 +10,8 @@
 //	          and the answers go into the group's slot
 //
 // A pot that another replica holds is left out, and its callers wait in its lane: a statement waits at the pot's row
-// for the end of the holder's change, and then the pot is leased as above. If it is held still, the next try comes after
-// Options.RetryWait, Options.Retries times.
+// for the end of the holder's change, and then the pot is leased as above. If it is held still, the next try comes
+// after Options.RetryWait, Options.Retries times.
 //
 // # Invariants
 //
