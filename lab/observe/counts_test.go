@@ -20,7 +20,8 @@ var _ = register(subject{
 	story: []step{
 		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
   counts.initialize
-    INSERT counts.count_values INSERT counts.journal
+    batch counts_change
+TODO
 `},
 		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase

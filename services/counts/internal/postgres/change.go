@@ -121,6 +121,7 @@ func (s *Store) changeAlone(ctx context.Context, q request, since time.Time) (co
 			return answer, err
 		}
 		if time.Since(since) >= s.limits.LockTimeout {
+			s.limits.Contention.Conflict(contention.QueueTimeout)
 			return counting.Answer{}, groupcommit.ErrLocked
 		}
 

@@ -33,8 +33,9 @@ func findKeys(
 			callers, keys = append(callers, id.Caller), append(keys, id.Value)
 		}
 	}
+	found := make(map[counting.KeyID]counting.Taken)
 	if len(keys) == 0 {
-		return nil, nil
+		return found, nil
 	}
 
 	var rows []struct {
@@ -47,7 +48,6 @@ func findKeys(
 		return nil, err
 	}
 
-	found := make(map[counting.KeyID]counting.Taken, len(rows))
 	for _, row := range rows {
 		var t counting.Taken
 		copy(t.Fingerprint[:], row.Fingerprint)
