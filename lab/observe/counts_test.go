@@ -20,24 +20,29 @@ var _ = register(subject{
 	story: []step{
 		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
   counts.initialize
-    INSERT counts.count_values INSERT counts.journal
+    batch counts_change
+      INSERT counts.slots
+      BEGIN
+      SET
+      SELECT counts.count_values
+      INSERT counts.count_values
+      UPDATE counts.slots
+      COMMIT
 `},
 		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      UPDATE counts.count_values INSERT counts.journal
+      UPDATE counts.count_values UPDATE counts.slots
 `},
 		{get("/api/v1/internal/counts?itemIds=" + marked), http.StatusOK, `GET /api/v1/internal/counts
   counts.get_many
     SELECT counts.count_values
 `},
 		{newCounter(marked, 5), http.StatusConflict, ""},
-		// The first statement finds nothing; the second says why.
 		{increase("x"+marked, ""), http.StatusNotFound, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      UPDATE counts.count_values INSERT counts.journal
-      UPDATE counts.count_values INSERT counts.journal
+      UPDATE counts.count_values UPDATE counts.slots
 `},
 		// The operation begins before the request is decoded.
 		{increase(marked, `{"amount":"`+marked+`"}`), http.StatusBadRequest, `POST /api/v1/counts/{itemId}/increase
@@ -50,21 +55,37 @@ var _ = register(subject{
 		{request{method: "PROPFIND" + mark, path: "/api/v1/internal/counts"}, http.StatusMethodNotAllowed, "HTTP\n"},
 		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
-    batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
+    batch counts_change
+      BEGIN
+      SET
+      SELECT counts.count_values
+      SELECT counts.idempotency_keys
+      UPDATE counts.count_values
+      INSERT counts.idempotency_keys
+      UPDATE counts.slots
+      COMMIT
 `},
 		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
-    batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
+    batch counts_change
+      BEGIN
+      SET
+      SELECT counts.count_values
       SELECT counts.idempotency_keys
+      UPDATE counts.slots
+      COMMIT
 `},
 		{withKey("k"+mark, increase(marked, `{"amount":2}`)), http.StatusConflict, ""},
 		{withKey(strings.Repeat(mark, 30), increase(marked, "")), http.StatusBadRequest, ""},
 		{batchOf(marked, marked), http.StatusOK, `POST /api/v1/counts
   counts.apply
-    batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
+    batch counts_change
+      BEGIN
+      SET
+      SELECT counts.count_values
+      UPDATE counts.count_values
+      UPDATE counts.slots
+      COMMIT
 `},
 		{batchOf("x" + marked), http.StatusNotFound, ""},
 		{post("/api/v1/counts/"+marked+"/decrease", ""), http.StatusOK, "counts.decrease"},
@@ -75,7 +96,7 @@ var _ = register(subject{
 	},
 	down: []request{increase(mark, ""), get("/api/v1/internal/counts/" + mark)},
 	chain: []string{
-		"UPDATE counts.count_values INSERT counts.journal", "batch counts_add", "counts.increase",
+		"UPDATE counts.count_values UPDATE counts.slots", "batch counts_add", "counts.increase",
 		"POST /api/v1/counts/{itemId}/increase", "POST", "check counts",
 	},
 })

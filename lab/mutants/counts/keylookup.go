@@ -227,7 +227,7 @@ func split(err error, must bool) error {
 // lockCountsSQL returns the statement that locks counts in the order of their ids and reads the clock when all are
 // locked. lock is SKIP LOCKED or empty; the counts that are left out are named. only is the one of addSeveralSQL.
 func lockCountsSQL(lock string, only condition) string {
-	return `
+	return `/* SELECT counts.count_values */
 WITH held AS MATERIALIZED (
     SELECT c.n, v.current_value
       FROM unnest($1::text[]) WITH ORDINALITY AS c (item_id, n)

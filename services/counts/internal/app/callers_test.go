@@ -20,8 +20,8 @@ const (
 	everyone = `rules: [{subjects: ["system:serviceaccount:*"], services: [counts], allow: [read, change, administer]}]`
 )
 
-// A replica without AUTH ends and one with it starts, as by an upgrade with strategy Recreate: a repeat of a request from
-// before gets the first answer, and changes nothing. Another caller's key is another key.
+// A replica without AUTH ends and one with it starts, as by an upgrade with strategy Recreate: a repeat of a request
+// from before gets the first answer, and changes nothing. Another caller's key is another key.
 func TestAuthIsSwitched(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

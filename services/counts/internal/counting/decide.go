@@ -124,7 +124,8 @@ func (d *decider) first(k Key) (Taken, bool) {
 	return Taken{}, false
 }
 
-// Places returns the names under which a key may have been taken: by its caller, and without one. The zero Key has none.
+// Places returns the names under which a key may have been taken: by its caller, and without one. The zero Key has
+// none.
 func (k Key) Places() []KeyID {
 	switch {
 	case k.Value == "":
@@ -227,7 +228,7 @@ func Sum(a, b int64) (sum int64, fits bool) {
 
 // writes returns what the requests have made of the counts.
 func (d *decider) writes() []Write {
-	var all []Write
+	all := make([]Write, 0, len(d.counts))
 	for _, id := range slices.Sorted(maps.Keys(d.counts)) {
 		c := d.counts[id]
 		w := Write{ItemID: id, Value: c.value, By: c.by}

@@ -50,9 +50,9 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 		}
 	}
 	waittest.Eventually(t, "nothing else is held between two tries", func() bool {
-		const query = `SELECT FROM counts.count_values WHERE item_id <> 'locked' FOR UPDATE NOWAIT`
-		_, err := db.ExecContext(t.Context(), query)
-		return err == nil
+		const query = `SELECT 1 FROM counts.count_values WHERE item_id <> 'locked' FOR UPDATE NOWAIT`
+		var rows []int
+		return db.SelectContext(t.Context(), &rows, query) == nil
 	})
 	select {
 	case err := <-blocked:
@@ -202,8 +202,8 @@ func TestBatchWaitsForRoom(t *testing.T) {
 	wantValue(t, s, "full", 11)
 }
 
-// Another session creates a count just before batches of two replicas do: these go on from its value, and when it undoes
-// the count instead, they create it.
+// Another session creates a count just before batches of two replicas do: these go on from its value, and when it
+// undoes the count instead, they create it.
 func TestCreateMeetsACountJustCreated(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

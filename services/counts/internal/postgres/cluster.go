@@ -16,9 +16,9 @@ func distribution() []string {
 
 // texts are the statements that differ between one server and a Citus cluster. There each mention of the counts has the
 // condition that they are of one shard, so that the statement goes to a worker as a whole, with the locks in order. One
-// server does without: the condition is evaluated for each row, and a group of 64 counts took 2.1 ms instead of 1.2, one
-// of 500 took 62 ms instead of 6.5 (PostgreSQL 15). Nor does Citus take addOne, which is a fifth quicker than addSeveral
-// for a single count.
+// server does without: the condition is evaluated for each row, and a group of 64 counts took 2.1 ms instead of 1.2,
+// one of 500 took 62 ms instead of 6.5 (PostgreSQL 15). Nor does Citus take addOne, which is a fifth quicker than
+// addSeveral for a single count.
 type texts struct {
 	addOne              string // empty: addSeveral does it
 	addSeveral, addFree string

@@ -1,17 +1,17 @@
-// Package postgres stores counts in PostgreSQL: schema counts, table count_values.
+// Package postgres stores counts in PostgreSQL: schema counts, tables count_values, idempotency_keys and slots.
 //
-// Changes go through group commit (platform/coalesce): concurrent calls of Apply share one statement, which locks its
-// rows in the order of their ids and changes them. add.go has the whole path, group.go the statement, once.go what
-// sends it, sums.go the arithmetic of a group. No statement writes a value that another one has read. values.go has
-// what is not grouped.
+// Every change goes through platform/groupcommit, which proves its outcome by a slot:
 //
-// A group with an update in it (a request with an Idempotency-Key, of several changes, or that creates counts) has a
-// statement of its own: update.go and statement.go have its arithmetic, updates.go its way, updates_sql.go and
-// singles_sql.go the statement, keys.go the part of it that takes keys, args.go its parameters, lanes.go what its
-// requests wait for. first.go reads the first answers to requests with keys, replay.go answers repeats with them.
-// set.go has the set with a key.
+//   - A plain add shares one statement with others (add.go). It locks its slot and then its counts, in the order of
+//     their ids, and adds. Where the adds of a count do not all fit, it changes none of them, and each is decided as
+//     below.
+//   - Every other change shares one transaction (change.go): lock the counts, read the keys (keys.go), let
+//     counting.Decide decide, write, take the keys, store the answers in the slot.
 //
-// On a Citus cluster the counts of each shard have groups of their own, whose statements are in citus_sql.go: citus.go.
-// The row that proves the outcome of a statement is a slot on its shard: slots.go. Keys hold for one count, on whose
-// shard their rows are: citus_keys.go and citus_keys_sql.go. Changes that may span shards are refused.
+// A request of one count whose row is locked waits in the lane of its count. One that would keep others waiting,
+// because it names several counts or its key is being taken, leaves its group and is tried alone, briefly and with
+// pauses.
+//
+// On a Citus cluster a group is for one shard, and each mention of the counts says so (cluster.go). What may span
+// shards is refused: several counts, keys, and ?create=true.
 package postgres

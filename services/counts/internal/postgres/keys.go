@@ -18,8 +18,8 @@ import (
 
 const findKeysSQL = `
 SELECT k.caller, k.key, k.fingerprint, k.answer
-  FROM unnest($1::text[], $2::text[]) AS a (caller, key)
-  JOIN counts.idempotency_keys k ON k.caller = a.caller AND k.key = a.key
+  FROM counts.idempotency_keys k
+  JOIN unnest($1::text[], $2::text[]) AS a (caller, key) ON k.caller = a.caller AND k.key = a.key
  WHERE k.expires_at > clock_timestamp()`
 
 // findKeys returns the keys of a group that are taken, by their caller or without one. The counts are locked by now, so
@@ -33,8 +33,9 @@ func findKeys(
 			callers, keys = append(callers, id.Caller), append(keys, id.Value)
 		}
 	}
+	found := make(map[counting.KeyID]counting.Taken)
 	if len(keys) == 0 {
-		return nil, nil
+		return found, nil
 	}
 
 	var rows []struct {
@@ -47,7 +48,6 @@ func findKeys(
 		return nil, err
 	}
 
-	found := make(map[counting.KeyID]counting.Taken, len(rows))
 	for _, row := range rows {
 		var t counting.Taken
 		copy(t.Fingerprint[:], row.Fingerprint)

@@ -155,8 +155,8 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 		}
 	}
 	waittest.Eventually(t, "nothing is held between two tries", func() bool {
-		_, err := db.ExecContext(t.Context(), `SELECT FROM counts.count_values FOR UPDATE NOWAIT`)
-		return err == nil
+		var rows []int
+		return db.SelectContext(t.Context(), &rows, `SELECT 1 FROM counts.count_values FOR UPDATE NOWAIT`) == nil
 	})
 	select {
 	case err := <-blocked:

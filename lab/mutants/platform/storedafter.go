@@ -1,0 +1,46 @@
+// Mutant of platform/groupcommit/transact.go: answers are stored after COMMIT, so a lost one is taken for a change that
+// was not made.
+
+package groupcommit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Transact makes a change that is in no group: it runs fn in a READ COMMITTED transaction whose outcome a slot proves,
+// and returns the result of the run that was committed. The last statement stores the result in the slot, as JSON.
+//
+// After a COMMIT whose answer was lost the slot is asked, until ctx's deadline, and the stored result is returned. What
+// surely never commits is run again, three times at most, as it is after a deadlock: fn must have no effects outside
+// the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
+// those of [sqldb.DB.InTx] and ErrNoSlot.
+func Transact[R any](
+	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.TxOption,
+) (R, error) {
+	var result R
+	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt, ask asking) error {
+		var made R
+		run := func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			made, err = fn(ctx, tx)
+			return err
+		}
+		if err := s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.ResolveBy(ask))...); err != nil {
+			return err
+		}
+		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return a.Store(ctx, tx, made) })
+	})
+	if err != nil {
+		return result, err
+	}
+
+	if err := json.Unmarshal(stored, &result); err != nil {
+		return result, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return result, nil
+}
