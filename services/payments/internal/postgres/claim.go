@@ -117,12 +117,13 @@ func (s *Store) hold(c payment.Claim, made claim) payment.Claimed {
 // expired says of a record that its life is over, so that its key counts as new.
 const expired = `r.status = 'COMPLETED' AND r.expires_at <= clock_timestamp()`
 
-// claimHead and claimTail claim keys that are absent or expired, and take over claims of the same request that ran out,
-// or are the bid's own, which was sent before and not answered for. A key with other than c.earlier payments is not
-// claimed. A key that another request of the same content has claimed gets null, and so does one that another session
-// was quicker to change: the next statement sees what it is.
+// claimSQL claims keys that are absent or expired, and takes over claims of the same request that ran out, or are the
+// bid's own, which was sent before and not answered for. A key with other than c.earlier payments is not claimed. A key
+// that another request of the same content has claimed gets null, and so does one that another session was quicker to
+// change: the next statement sees what it is.
 //
-// A caller without a live record of its own is answered by the key's live record without a caller (place).
+// A caller without a live record of its own is answered by the key's live record without a caller (place). A claim that
+// is taken over keeps its fingerprint and the processor's key.
 //
 // The count is of the statement's snapshot, and so is the record that it goes with (asked): no key is claimed whose
 // record was live in the snapshot. For a payment to be stored meanwhile under a key that is claimed then, a claim would
@@ -133,13 +134,23 @@ const expired = `r.status = 'COMPLETED' AND r.expires_at <= clock_timestamp()`
 // cancelled.
 //
 // Rows are locked in the order of their keys. clock_timestamp(), because now() stands still while a statement waits.
+func claimSQL(skipLocked bool) string {
+	if skipLocked {
+		return claimHead + claimFree + claimMade + ` AND (absent OR n IN (SELECT n FROM free))` + claimTail
+	}
+	return claimHead + claimMade + claimTail
+}
+
 const (
 	claimHead = `
 WITH asked AS MATERIALIZED (
-    SELECT c.caller, c.key, c.fingerprint, c.version, c.same, c.claim_id, c.lease, c.ttl, c.processor_key, c.ride_id,
-           c.rider_id, c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier, c.n,
-           place.caller AS place, r.key IS NULL AS absent, r.status, state.now, state.new, state.own,
-           row_number() OVER (PARTITION BY place.caller, c.key ORDER BY c.n) = 1 AS first,
+    SELECT c.caller, c.key, c.same, c.claim_id, c.lease, c.ttl, c.ride_id, c.rider_id, c.amount, c.currency,
+           c.brand, c.last4, c.month, c.year, c.earlier, c.n, place.caller AS place, r.key IS NULL AS absent, r.status,
+           state.now, state.new, state.own, r.claim_id <> c.claim_id AS taken_over,
+           CASE WHEN state.own THEN r.request_fingerprint ELSE c.fingerprint END AS fingerprint,
+           CASE WHEN state.own THEN r.fingerprint_version ELSE c.version END AS fingerprint_version,
+           CASE WHEN state.own THEN r.processor_key ELSE c.processor_key END AS processor_key,
+           row_number() OVER (PARTITION BY c.key, place.caller ORDER BY c.n) = 1 AS first,
            CASE WHEN state.new THEN (SELECT count(*) FROM payments.payments p
                                       WHERE p.idempotency_key = c.key AND p.caller = c.caller) END AS stored,
            CASE WHEN NOT state.new AND (r.status = 'COMPLETED' OR r.request_fingerprint <> c.same)
@@ -152,12 +163,12 @@ WITH asked AS MATERIALIZED (
      CROSS JOIN LATERAL (
          SELECT CASE WHEN c.caller <> ''
                       AND EXISTS (SELECT FROM payments.idempotency_records r
-                                   WHERE r.caller = '' AND r.key = c.key AND NOT (` + expired + `))
+                                   WHERE r.key = c.key AND r.caller = '' AND NOT (` + expired + `))
                       AND NOT EXISTS (SELECT FROM payments.idempotency_records r
-                                       WHERE r.caller = c.caller AND r.key = c.key AND NOT (` + expired + `))
+                                       WHERE r.key = c.key AND r.caller = c.caller AND NOT (` + expired + `))
                      THEN '' ELSE c.caller END AS caller
      ) AS place
-      LEFT JOIN payments.idempotency_records r ON r.caller = place.caller AND r.key = c.key
+      LEFT JOIN payments.idempotency_records r ON r.key = c.key AND r.caller = place.caller
      CROSS JOIN LATERAL (
          SELECT clock_timestamp() AS now, r.key IS NULL OR ` + expired + ` AS new,
                 coalesce(` + takenOver + `, false) AS own
@@ -167,61 +178,61 @@ WITH asked AS MATERIALIZED (
                             OR status = 'COMPLETED' AND ` + sqldb.SynchronousSQL + `), false) AS changes
       FROM asked
 ), slot AS MATERIALIZED (
-    SELECT id
+    SELECT id, clock_timestamp() AS since
       FROM payments.slots
      WHERE id = $1
        AND attempt = $2 - 1
        AND (SELECT changes FROM need)
        AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
        FOR UPDATE
-), held AS MATERIALIZED (
-    SELECT l.n, l.caller, l.key, l.over, l.own, l.taken_over, clock_timestamp() - statement_timestamp() AS waited
-      FROM (SELECT c.n, r.caller, r.key, c.new AND ` + expired + ` AS over, c.own AND ` + takenOver + ` AS own,
-                   r.claim_id <> c.claim_id AS taken_over
-              FROM asked c
-              JOIN payments.idempotency_records r ON r.caller = c.place AND r.key = c.key
-             WHERE EXISTS (SELECT FROM slot) AND c.first AND (c.own OR c.stored = c.earlier)
-             ORDER BY r.caller, r.key
-               FOR UPDATE OF r`
+)`
 
-	claimTail = `) AS l
-), taken AS (
-    UPDATE payments.idempotency_records r
-       SET claim_id = c.claim_id, claimed_until = clock_timestamp() + c.lease * interval '1 microsecond',
-           expires_at = clock_timestamp() + c.ttl * interval '1 microsecond', created_at = clock_timestamp()
-      FROM held h
-      JOIN asked c ON c.n = h.n
-     WHERE h.own AND r.caller = h.caller AND r.key = h.key
-    RETURNING c.n, r.processor_key, r.created_at, h.taken_over
-), gone AS (
-    DELETE FROM payments.idempotency_records r USING held h WHERE h.over AND r.caller = h.caller AND r.key = h.key
-    RETURNING h.n
-), made AS (
+	// claimFree locks the rows that are free.
+	claimFree = `, free AS MATERIALIZED (
+    SELECT c.n
+      FROM asked c
+      JOIN payments.idempotency_records r ON r.key = c.key AND r.caller = c.place
+     WHERE EXISTS (SELECT FROM slot) AND c.first AND (c.own OR c.stored = c.earlier)
+     ORDER BY r.key, r.caller
+       FOR UPDATE OF r SKIP LOCKED
+)`
+
+	claimMade = `, made AS (
     INSERT INTO payments.idempotency_records AS r
-           (caller, key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key,
+           (key, caller, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key,
             ride_id, rider_id, amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at,
             created_at)
-    SELECT caller, key, 'PROCESSING', fingerprint, version, claim_id, now + lease * interval '1 microsecond',
-           processor_key, ride_id, rider_id, amount, currency, brand, last4, month, year,
-           now + ttl * interval '1 microsecond', now
+    SELECT key, place, 'PROCESSING', fingerprint, fingerprint_version, claim_id,
+           now + lease * interval '1 microsecond', processor_key, ride_id, rider_id, amount, currency, brand, last4,
+           month, year, now + ttl * interval '1 microsecond', now
       FROM asked
-     WHERE EXISTS (SELECT FROM slot) AND first AND stored = earlier AND (absent OR n IN (SELECT n FROM gone))
-     ORDER BY caller, key
-    ON CONFLICT (key, caller) DO NOTHING
-    RETURNING r.claim_id, r.created_at, clock_timestamp() - r.created_at AS waited
+     WHERE EXISTS (SELECT FROM slot) AND first AND (own OR stored = earlier)`
+
+	claimTail = `
+     ORDER BY key, place
+    ON CONFLICT (key, caller) DO UPDATE
+       SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint,
+           fingerprint_version = excluded.fingerprint_version, payment_id = NULL, response_status = NULL,
+           response_body = NULL, claim_id = excluded.claim_id,
+           claimed_until = clock_timestamp() + (excluded.claimed_until - excluded.created_at),
+           processor_key = excluded.processor_key, ride_id = excluded.ride_id, rider_id = excluded.rider_id,
+           amount = excluded.amount, currency = excluded.currency, card_brand = excluded.card_brand,
+           card_last4 = excluded.card_last4, card_exp_month = excluded.card_exp_month,
+           card_exp_year = excluded.card_exp_year,
+           expires_at = clock_timestamp() + (excluded.expires_at - excluded.created_at), created_at = clock_timestamp()
+     WHERE ` + expired + `
+        OR EXISTS (SELECT FROM asked c WHERE c.own AND c.claim_id = excluded.claim_id AND ` + takenOver + `)
+    RETURNING r.claim_id, r.processor_key, r.created_at, clock_timestamp() AS at
 ), answers AS MATERIALIZED (
     SELECT json_agg(CASE
                WHEN made.claim_id IS NOT NULL THEN json_build_object('claim', json_build_object(
-                   'caller', c.caller, 'processor_key', c.processor_key, 'now', made.created_at))
-               WHEN taken.n IS NOT NULL THEN json_build_object('claim', json_build_object(
-                   'caller', c.place, 'processor_key', taken.processor_key, 'now', taken.created_at,
-                   'taken_over', taken.taken_over))
+                   'caller', c.place, 'processor_key', made.processor_key, 'now', made.created_at,
+                   'taken_over', c.own AND c.taken_over))
                WHEN c.record IS NOT NULL THEN json_build_object('record', c.record)
                WHEN c.stored <> c.earlier THEN json_build_object('earlier', c.stored)
-           END ORDER BY c.n) AS answers
+           END ORDER BY c.n) AS answers, max(made.at) AS at
       FROM asked c
       LEFT JOIN made ON made.claim_id = c.claim_id
-      LEFT JOIN taken ON taken.n = c.n
 ), done AS (
     UPDATE payments.slots s
        SET attempt = $2, answers = a.answers, used_at = clock_timestamp()
@@ -230,8 +241,7 @@ WITH asked AS MATERIALIZED (
     RETURNING s.id
 )
 SELECT answers.answers, NOT need.changes AS unchanged,
-       coalesce(extract(epoch FROM greatest((SELECT max(waited) FROM held), (SELECT max(waited) FROM made))), 0)::float8
-       AS waited
+       coalesce(extract(epoch FROM answers.at - (SELECT since FROM slot)), 0)::float8 AS waited
   FROM answers, need
  WHERE NOT need.changes OR EXISTS (SELECT FROM done)`
 
@@ -260,6 +270,6 @@ func sendClaims(ctx context.Context, session groupcommit.Session, a *groupcommit
 		months[i], years[i] = int64(t.Card.ExpMonth), int64(t.Card.ExpYear)
 	}
 
-	return a.Run(ctx, session, skipLocked(a, claimHead, claimTail), callers, keys, sums, versions, same, ids, leases,
+	return a.Run(ctx, session, claimSQL(a.SkipLocked), callers, keys, sums, versions, same, ids, leases,
 		ttls, processorKeys, rides, riders, amounts, currencies, brands, last4s, months, years, earlier)
 }

@@ -36,9 +36,9 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
       FROM (SELECT c.n, c.gone, r.caller, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine
               FROM unnest($5::text[], $6::text[], $7::uuid[], $8::bool[])
                    WITH ORDINALITY AS c (caller, key, claim_id, gone, n)
-              JOIN payments.idempotency_records r ON r.caller = c.caller AND r.key = c.key
+              JOIN payments.idempotency_records r ON r.key = c.key AND r.caller = c.caller
              WHERE EXISTS (SELECT FROM slot)
-             ORDER BY r.caller, r.key
+             ORDER BY r.key, r.caller
                FOR UPDATE OF r`
 
 	endTail = `) AS l
@@ -46,10 +46,10 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
     UPDATE payments.idempotency_records r
        SET claimed_until = clock_timestamp()
       FROM held h
-     WHERE h.mine AND NOT h.gone AND r.caller = h.caller AND r.key = h.key
+     WHERE h.mine AND NOT h.gone AND r.key = h.key AND r.caller = h.caller
 ), dropped AS (
     DELETE FROM payments.idempotency_records r USING held h
-     WHERE h.mine AND h.gone AND r.caller = h.caller AND r.key = h.key
+     WHERE h.mine AND h.gone AND r.key = h.key AND r.caller = h.caller
 ), answers AS MATERIALIZED (
     SELECT json_agg(CASE WHEN h.n IS NOT NULL OR NOT $4 THEN true END ORDER BY c.n) AS answers, max(h.waited) AS waited
       FROM unnest($5::text[]) WITH ORDINALITY AS c (caller, n)

@@ -55,7 +55,7 @@ const (
 	DeleteSettledSQL = deleteSettledSQL
 	OverdueSQL       = overdueSQL
 	OpenSQL          = openSQL
-	ClaimSQL         = claimHead + claimTail
+	ClaimSQL         = claimHead + claimMade + claimTail
 	SettleSQL        = settleHead + settleTail
 	EndSQL           = endHead + endTail
 )

@@ -63,13 +63,14 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
     SELECT l.n, l.caller, l.key, l.payment_id, l.decline_code, l.created_us, l.code, l.body, l.mine, l.record,
            clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, c.caller, c.key, c.payment_id, c.decline_code, c.created_us, c.code, c.body,
-                   r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, ` + recordJSON + ` AS record
+                   r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine,
+                   CASE WHEN r.claim_id <> c.claim_id OR r.status = 'COMPLETED' THEN ` + recordJSON + ` END AS record
               FROM unnest($5::text[], $6::text[], $7::uuid[], $8::uuid[], $9::text[], $10::bigint[], $11::smallint[],
                           $12::text[])
                    WITH ORDINALITY AS c (caller, key, claim_id, payment_id, decline_code, created_us, code, body, n)
-              JOIN payments.idempotency_records r ON r.caller = c.caller AND r.key = c.key
+              JOIN payments.idempotency_records r ON r.key = c.key AND r.caller = c.caller
              WHERE EXISTS (SELECT FROM slot)
-             ORDER BY r.caller, r.key
+             ORDER BY r.key, r.caller
                FOR UPDATE OF r`
 
 	settleTail = `) AS l
@@ -77,7 +78,7 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
     UPDATE payments.idempotency_records r
        SET status = 'COMPLETED', payment_id = h.payment_id, response_status = h.code, response_body = h.body::json
       FROM held h
-     WHERE h.mine AND r.caller = h.caller AND r.key = h.key
+     WHERE h.mine AND r.key = h.key AND r.caller = h.caller
     RETURNING h.payment_id AS id, nullif(h.decline_code, '') AS decline_code, h.created_us, r.caller, r.key,
               r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
               r.card_exp_month, r.card_exp_year
