@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -145,10 +144,10 @@ func TestLostWhileItWaits(t *testing.T) {
 	db, proxy := dbtest.Dial(t, dsn), faultproxy.New(t, dsn)
 	s := openPatient(t, proxy.DSN(dsn))
 	mustCreate(t, s, "a")
-	// The server does not notice that its client is gone.
+	// The server neither gives up nor notices that its client is gone.
 	apptest.Execute(t, db, `CREATE FUNCTION counts.deaf() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			PERFORM set_config('client_connection_check_interval', '0', true);
+			PERFORM set_config('lock_timeout', '0', true), set_config('client_connection_check_interval', '0', true);
 			RETURN NULL;
 		END $$`,
 		`CREATE TRIGGER deaf BEFORE UPDATE ON counts.count_values FOR EACH STATEMENT EXECUTE FUNCTION counts.deaf()`)
@@ -162,7 +161,7 @@ func TestLostWhileItWaits(t *testing.T) {
 		v, err := countingtest.Add(t.Context(), s, "a", 1)
 		results <- result{v, err}
 	}()
-	waitsFor(t, db, 100*time.Millisecond) // longer than the first, brief wait
+	apptest.WaitForBlocked(t, db, 1)
 	proxy.Drop(faultproxy.RST)
 	apptest.WaitForBlocked(t, db, 2) // the lost statement, and the look-up behind it
 	holder.Rollback()
