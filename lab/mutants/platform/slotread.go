@@ -50,7 +50,7 @@ func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send send
 	}
 
 	// Where the server has not said what it did, what was sent may still arrive: the slot is not used again.
-	if !lost && (err == nil || refused(err)) {
+	if !lost && (err == nil || refused(err) || errors.Is(err, ErrSplit)) {
 		s.put(used)
 	}
 	s.noteShards(err)

@@ -136,23 +136,22 @@ func TestLostChanges(t *testing.T) {
 	}
 }
 
-// The connection ends while the add still waits: it holds its slot, so that the look-up waits for its end and answers
-// what it has made of the count.
+// The connection ends while the add still waits for its row: it holds its slot, so that the look-up waits for its end
+// and answers what it has made of the count.
 func TestLostWhileItWaits(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	db, proxy := dbtest.Dial(t, dsn), faultproxy.New(t, dsn)
 	s := openPatient(t, proxy.DSN(dsn))
 	mustCreate(t, s, "a")
-	// The server does not notice that its client is gone, and waits as long as it takes.
+	// The server neither gives up nor notices that its client is gone.
 	apptest.Execute(t, db, `CREATE FUNCTION counts.deaf() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			PERFORM set_config('client_connection_check_interval', '0', true), set_config('lock_timeout', '0', true);
-			PERFORM pg_advisory_xact_lock(1);
-			RETURN NEW;
+			PERFORM set_config('lock_timeout', '0', true), set_config('client_connection_check_interval', '0', true);
+			RETURN NULL;
 		END $$`,
-		`CREATE TRIGGER deaf BEFORE UPDATE ON counts.count_values FOR EACH ROW EXECUTE FUNCTION counts.deaf()`)
-	holder := apptest.Hold(t, db, `SELECT pg_advisory_xact_lock(1)`)
+		`CREATE TRIGGER deaf BEFORE UPDATE ON counts.count_values FOR EACH STATEMENT EXECUTE FUNCTION counts.deaf()`)
+	holder := lock(t, db, "a")
 	type result struct {
 		value int64
 		err   error
