@@ -51,8 +51,8 @@ func newCall[K comparable, Q, R any](ctx context.Context, q Q, key K, traced boo
 	return w
 }
 
-// waited records the whole wait of a call that has stood in a lane. Behind a key that is held the call waits for another
-// request, not for the database.
+// waited records the whole wait of a call that has stood in a lane. Behind a key that is held the call waits for
+// another request, not for the database.
 func (w *call[K, Q, R]) waited(m *contention.Metrics) {
 	where := contention.InLane
 	if w.held {

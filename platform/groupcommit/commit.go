@@ -145,7 +145,9 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	}
 	stored, err := c.prove(ctx, pass, requests)
 	if err != nil {
-		c.note(group, pass, nil)
+		for _, w := range group {
+			w.held = false // a lock is in the way, if anything is
+		}
 		return nil, err
 	}
 
@@ -159,15 +161,15 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	return answers, nil
 }
 
-// note notes what the calls of a group wait for, a lock when there are no answers. Where locked rows are skipped, null
-// does not tell, and what was known stays.
+// note notes which calls of a group wait for a key that is held: those without an answer. Where locked rows are
+// skipped, that does not tell, and what was known stays.
 func (*Committer[K, Q, R]) note(group []*call[K, Q, R], pass Attempt, answers []*R) {
 	if pass.SkipLocked {
 		return
 	}
 	for i, w := range group {
-		if answers == nil || answers[i] == nil {
-			w.held = answers != nil
+		if answers[i] == nil {
+			w.held = true
 		}
 	}
 }

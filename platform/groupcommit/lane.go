@@ -12,6 +12,7 @@ import (
 type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
 	places int              // of Limits.Share that its callers hold, those that were sent included
+	held   bool             // its key was last found held, by no lock
 	inTurn bool             // it is one of Committer.turns
 	until  time.Time        // when it is forgotten if no caller stands in it
 }
@@ -29,6 +30,7 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 // stand puts a call at the end of a lane, or refuses it when it gets no place of Limits.Share. The caller holds c.mu.
 func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], w *call[K, Q, R]) {
 	if c.takePlace(l, w) {
+		w.held = l.held
 		l.calls = append(l.calls, w)
 		c.startLane(w.key, l)
 	}
@@ -44,6 +46,7 @@ func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
 		c.lanes[key] = l
 	}
 	l.until = time.Now().Add(c.cfg.LockTimeout)
+	l.held = calls[0].held
 
 	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool {
 		if w.abandoned {
@@ -114,8 +117,8 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 	}
 }
 
-// Freed lets the callers that stand in the lane of a key go to the queue at once. It is for a key whose holder, such as a
-// lease, was another request of the replica, which has ended: otherwise the lane asks every 250 ms at most.
+// Freed lets the callers that stand in the lane of a key go to the queue at once. It is for a key that another request
+// of the replica has held, which has ended: otherwise the lane finds out within 250 ms.
 func (c *Committer[K, Q, R]) Freed(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +180,7 @@ func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Durat
 	c.settle(group, answers, err)
 
 	if !free {
-		time.Sleep(wait - time.Since(begin)) // none when the statement has waited
+		<-time.After(wait - time.Since(begin)) // at once when the statement has waited
 	}
 	return free
 }
