@@ -124,8 +124,8 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 	}
 }
 
-// Freed lets the callers that stand in the lane of a key go to the queue at once. It is for a key whose holder, such as a
-// lease, was another request of the replica, which has ended: otherwise the lane asks every 250 ms at most.
+// Freed lets the callers that stand in the lane of a key go to the queue at once. It is for a key that another request
+// of the replica has held, which has ended: otherwise the lane finds out within 250 ms.
 func (c *Committer[K, Q, R]) Freed(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,6 +3,7 @@ package groupcommit_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,5 +172,92 @@ func TestLockedTable(t *testing.T) {
 		if n := r.value(t, key); n != 2 {
 			t.Errorf("%s is %d", key, n)
 		}
+	}
+}
+
+// A key that is held by no lock is asked for again, with pauses, until its holder's end is told: then its callers are
+// answered at once.
+func TestHeldKeys(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	var held atomic.Bool
+	var sends atomic.Int64
+	held.Store(true)
+	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+		c.LockTimeout = time.Second
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			sends.Add(1)
+			answers := make([]*int64, len(group))
+			for i := range answers {
+				if !held.Load() {
+					answers[i] = new(int64)
+				}
+			}
+			return a.Store(ctx, s, answers)
+		}
+	})
+	for err := range drain(r.doAll(t, 3, request{key: "key-0"}), 3) {
+		if !errors.Is(err, groupcommit.ErrLocked) {
+			t.Errorf("held for longer than LockTimeout: %v", err)
+		}
+	}
+	if n := sends.Load(); n > 20 {
+		t.Errorf("a second of waiting took %d groups", n)
+	}
+	if n := r.metric(t, "rowlock_coalesce_locked_out_total"); n != 3 {
+		t.Errorf("%g gave up", n)
+	}
+
+	answers := r.doAll(t, 3, request{key: "key-0"})
+	waittest.Eventually(t, "they stand in the lane", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == 1 })
+	held.Store(false)
+	r.Freed("key-0")
+	for err := range drain(answers, 3) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n, _ := r.seen.Waits(t, contention.InLane); n != 6 {
+		t.Errorf("%g waits were recorded", n)
+	}
+}
+
+// drain yields n errors of a channel.
+func drain(errs <-chan error, n int) func(yield func(error) bool) {
+	return func(yield func(error) bool) {
+		for range n {
+			if !yield(<-errs) {
+				return
+			}
+		}
+	}
+}
+
+// A group that changed nothing leaves its slot alone, and the next one uses it again.
+func TestUnchanged(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	const statement = `SELECT '[7]'::json AS answers, 0::float8 AS waited, true AS unchanged
+		WHERE ($1::text, $2::bigint, $3::text) IS NOT NULL`
+	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+		c.Transaction = false
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			if group[0].make {
+				return a.Run(ctx, s, `UPDATE rig.slots SET attempt = $2, answers = '[8]', used_at = now()
+					WHERE id = $1 AND attempt = $2 - 1 AND set_config('lock_timeout', $3, true) IS NOT NULL
+					RETURNING answers, 0::float8 AS waited`)
+			}
+			return a.Run(ctx, s, statement)
+		}
+	})
+	for i, want := range []int64{7, 8, 7, 8} {
+		if n, err := r.Do(t.Context(), request{key: "key-0", make: want == 8}); n != want || err != nil {
+			t.Errorf("group %d: %d, %v, want %d", i, n, err, want)
+		}
+	}
+	var slots, attempt int
+	err := r.direct.QueryRowxContext(t.Context(), `SELECT count(*), max(attempt) FROM rig.slots`).Scan(&slots, &attempt)
+	if slots != 1 || attempt != 2 || err != nil {
+		t.Errorf("%d slots, the last at attempt %d, %v; want one, at 2", slots, attempt, err)
 	}
 }

@@ -64,7 +64,7 @@ func start(t *testing.T, dsn, through string, changes ...func(*groupcommit.Confi
 	t.Helper()
 	r := &rig{
 		direct: dbtest.Dial(t, dsn), registry: prometheus.NewRegistry(),
-		seen: apptest.NewContention(t, contention.Settings{Lock: "counter", Grouped: true}),
+		seen: apptest.NewContention(t, contention.Settings{Lock: "counter", Queued: true, Grouped: true}),
 	}
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: through, MaxOpenConns: 6, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,

@@ -11,12 +11,12 @@
 // # States
 //
 // A key's row is absent, PROCESSING under a claim_id until claimed_until, or COMPLETED with a receipt until expires_at.
-// The claim is an INSERT ... ON CONFLICT DO UPDATE of a record that expired or a claim of the same content that ran out:
-// a SELECT ... FOR UPDATE of a key that does not exist locks nothing in PostgreSQL. Every later change of the row is
-// fenced by claim_id, under the row's lock.
+// The claim is an INSERT ... ON CONFLICT DO UPDATE of a record that expired or a claim of the same content that ran
+// out: a SELECT ... FOR UPDATE of a key that does not exist locks nothing in PostgreSQL. Every later change of the row
+// is fenced by claim_id, under the row's lock.
 //
-// The primary key is caller and key, with the key first. A caller that has no live record is answered by the live record of the same key
-// without a caller, or takes its claim over (claimSQL).
+// The primary key is caller and key, with the key first. A caller that has no live record is answered by the live
+// record of the same key without a caller, or takes its claim over (claimSQL).
 //
 // # On failure
 //
