@@ -38,20 +38,21 @@ var _ = register(subject{
 	},
 
 	story: []step{
+		{pay("w"+mark, mark, cardGood, 1250), http.StatusCreated, ""}, // makes the slots
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
     batch payments_claim
-      INSERT payments.idempotency_records
+      INSERT payments.idempotency_records UPDATE payments.slots
     processor.charge
       batch payments_ledger
-        INSERT payments.processor_charges
+        INSERT payments.processor_charges UPDATE payments.slots
     batch payments_settle
-      UPDATE payments.idempotency_records INSERT payments.payments
+      UPDATE payments.idempotency_records INSERT payments.payments UPDATE payments.slots
 `},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
     batch payments_claim
-      INSERT payments.idempotency_records
+      INSERT payments.idempotency_records UPDATE payments.slots
 `},
 		{pay(mark, "x"+mark, cardGood, 1250), http.StatusConflict, ""},
 		{pay(marked, mark, cardGood, 1250), http.StatusBadRequest, ""},
@@ -61,11 +62,11 @@ var _ = register(subject{
 		{pay("f"+mark, mark, cardError, 1250), http.StatusBadGateway, `POST /v1/payments !
   payments.pay !
     batch payments_claim
-      INSERT payments.idempotency_records
+      INSERT payments.idempotency_records UPDATE payments.slots
     processor.charge !
       SELECT payments.processor_charges
     batch payments_change
-      UPDATE payments.idempotency_records DELETE payments.idempotency_records
+      UPDATE payments.idempotency_records DELETE payments.idempotency_records UPDATE payments.slots
 `},
 		{get("/v1/payments?ride_id=" + mark), http.StatusOK, "payments.list"},
 		{get("/v1/payments/" + unknown), http.StatusNotFound, "payments.get"},
@@ -73,8 +74,8 @@ var _ = register(subject{
 	},
 	down: []request{pay("away"+mark, mark, cardGood, 1)},
 	chain: []string{
-		"INSERT payments.processor_charges", "batch payments_ledger", "processor.charge", "payments.pay", "POST /v1/payments",
-		"POST", "check payments",
+		"INSERT payments.processor_charges UPDATE payments.slots", "batch payments_ledger", "processor.charge",
+		"payments.pay", "POST /v1/payments", "POST", "check payments",
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},
 })
