@@ -87,14 +87,13 @@ WITH free AS MATERIALIZED (
 ), leased AS (
     UPDATE pyggpot.pot AS p
        SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
-      FROM free AS f
-     WHERE p.id = f.id
-    RETURNING p.id, p.max_coins, f.lock <> $2 AS expired, ` + contentsSQL + ` AS contents
+     WHERE p.id = ANY(ARRAY(SELECT id FROM free))
+    RETURNING p.id, p.max_coins, ` + contentsSQL + ` AS contents
 )
 SELECT coalesce(array_agg(id), '{}') AS ids,
        coalesce(array_agg(max_coins), '{}') AS max_coins,
        coalesce(array_agg(contents), '{}') AS contents,
-       count(*) FILTER (WHERE expired) AS expired,
+       (SELECT count(*) FROM free WHERE lock <> $2) AS expired,
        CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
            SELECT id FROM pyggpot.pot WHERE id = ANY($1::integer[]) AND id NOT IN (SELECT id FROM leased)
        ) ELSE '{}' END AS others
