@@ -47,10 +47,8 @@ func TestCrowdOnOneHeldKey(t *testing.T) {
 		}
 	}
 	db.counts(t, 6, 6, 6)
-	const waits = `rowlock_lock_wait_seconds_count{lock="key",where=%q}`
-	ofRow, ofRequest := r.Metric(t, fmt.Sprintf(waits, "lane")), r.Metric(t, fmt.Sprintf(waits, "process"))
-	if ofRow < 1 || ofRow+ofRequest < 99 {
-		t.Errorf("%g were counted as waiting for the row, %g for another request", ofRow, ofRequest)
+	if n := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="key",where="lane"}`); n < 99 {
+		t.Errorf("%g were counted as waiting", n)
 	}
 }
 

@@ -253,7 +253,10 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(plan, "\n"); strings.Contains(text, "idempotency_records_claimed_until") {
+		// Nor may the plan of an empty table look for the caller alone.
+		text := strings.Join(plan, "\n")
+		if strings.Contains(text, "idempotency_records_claimed_until") || strings.Contains(text, "Index Cond: (caller") ||
+			strings.Contains(text, "Index Cond: ((caller") {
 			t.Errorf("%s is planned as\n%s", name, text)
 		}
 	}
