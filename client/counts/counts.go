@@ -116,7 +116,8 @@ func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option)
 
 // Create makes a counter. It returns ErrExists when there is one.
 func (c *Client) Create(ctx context.Context, id string, initial int64) (Count, error) {
-	made, err := call.Answer[api.Count](c.internal.InitializeCount(ctx, api.NewCount{ItemId: id, InitialValue: &initial}))
+	made, err := call.Answer[api.Count](c.internal.InitializeCount(
+		ctx, &api.InitializeCountParams{}, api.NewCount{ItemId: id, InitialValue: &initial}))
 	return count(made), err
 }
 
@@ -182,7 +183,7 @@ func (c *Client) Set(ctx context.Context, id string, value int64, options ...Opt
 
 // Delete removes a counter. It returns ErrNotFound when there is none.
 func (c *Client) Delete(ctx context.Context, id string) error {
-	_, err := call.Answer[call.None](c.internal.DeleteCount(ctx, call.Segment(id)))
+	_, err := call.Answer[call.None](c.internal.DeleteCount(ctx, call.Segment(id), &api.DeleteCountParams{}))
 	return err
 }
 

@@ -119,7 +119,7 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 			a.value, free[w.key] = *answers[i], true
 		}
 		if w.inLane {
-			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+			c.waited(w)
 		}
 		c.finish(w, a)
 	}

@@ -36,6 +36,9 @@ type Config[K comparable, Q, R any] struct {
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
+	// Held says that the key of a lane is held by another request, such as by a claim, and not by a lock: to wait for it
+	// counts as a wait for that request.
+	Held bool
 	// Lease describes what a group leases before it is sent; nil: nothing.
 	Lease *Lease[Q]
 

@@ -132,6 +132,15 @@ func (c *Committer[K, Q, R]) Freed(key K) {
 	c.endLane(key)
 }
 
+// waited records the whole wait of a call that has stood in a lane.
+func (c *Committer[K, Q, R]) waited(w *call[K, Q, R]) {
+	where := contention.InLane
+	if c.cfg.Held {
+		where = contention.InProcess
+	}
+	c.cfg.Contention.Waited(where, time.Since(w.since))
+}
+
 // forgetIdle bounds the number of lanes. The caller holds c.mu.
 func (c *Committer[K, Q, R]) forgetIdle() {
 	if len(c.lanes) < c.cfg.Queue {
@@ -283,8 +292,12 @@ func (c *Committer[K, Q, R]) expire() {
 				return false
 			}
 			c.addWaiting(-1)
-			c.metrics.gaveUp.Inc()
-			c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
+			if c.cfg.Held {
+				c.cfg.Contention.Conflict(contention.QueueTimeout)
+			} else {
+				c.metrics.gaveUp.Inc()
+			}
+			c.waited(w)
 			c.finish(w, answer[R]{err: ErrLocked})
 			return true
 		})

@@ -184,7 +184,7 @@ func TestHeldKeys(t *testing.T) {
 	var sends atomic.Int64
 	held.Store(true)
 	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
-		c.LockTimeout = time.Second
+		c.LockTimeout, c.Held = time.Second, true
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			sends.Add(1)
 			answers := make([]*int64, len(group))
@@ -204,8 +204,8 @@ func TestHeldKeys(t *testing.T) {
 	if n := sends.Load(); n > 20 {
 		t.Errorf("a second of waiting took %d groups", n)
 	}
-	if n := r.metric(t, "rowlock_coalesce_locked_out_total"); n != 3 {
-		t.Errorf("%g gave up", n)
+	if n := r.seen.Conflicts(t, contention.QueueTimeout); n != 3 || r.metric(t, "rowlock_coalesce_locked_out_total") != 0 {
+		t.Errorf("%g gave up the wait for another request", n)
 	}
 
 	answers := r.doAll(t, 3, request{key: "key-0"})
@@ -217,7 +217,7 @@ func TestHeldKeys(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n, _ := r.seen.Waits(t, contention.InLane); n < 4 { // of the last two some may come when the key is free
+	if n, _ := r.seen.Waits(t, contention.InProcess); n < 4 { // of the last two some may come when the key is free
 		t.Errorf("%g waits were recorded", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -29,7 +30,7 @@ func Transact[R any](
 			}
 			return a.Store(ctx, tx, made)
 		}
-		return s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.Proven())...)
+		return s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
 	})
 	if err != nil {
 		return result, err

@@ -142,28 +142,28 @@ type ChangeCountsParams struct {
 	Create *bool `form:"create,omitempty" json:"create,omitempty"`
 
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DecreaseCountParams defines parameters for DecreaseCount.
 type DecreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IncreaseCountParams defines parameters for IncreaseCount.
 type IncreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResetCountParams defines parameters for ResetCount.
 type ResetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -181,10 +181,24 @@ type ListCountsParams struct {
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// InitializeCountParams defines parameters for InitializeCount.
+type InitializeCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteCountParams defines parameters for DeleteCount.
+type DeleteCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SetCountParams defines parameters for SetCount.
 type SetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
+	// the same one for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -358,19 +372,19 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/internal/counts (the `InitializeCount` operationId).
-	InitializeCountWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	InitializeCountWithBody(ctx context.Context, params *InitializeCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// InitializeCount Create a count
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/internal/counts (the `InitializeCount` operationId).
-	InitializeCount(ctx context.Context, body InitializeCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	InitializeCount(ctx context.Context, params *InitializeCountParams, body InitializeCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteCount Delete a count
 	//
 	// Corresponds with DELETE /api/v1/internal/counts/{itemId} (the `DeleteCount` operationId).
-	DeleteCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteCount(ctx context.Context, itemId ItemId, params *DeleteCountParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCount Read a count
 	//
@@ -553,8 +567,8 @@ func (c *Client) ListCounts(ctx context.Context, params *ListCountsParams, reqEd
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/internal/counts (the `InitializeCount` operationId).
-func (c *Client) InitializeCountWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewInitializeCountRequestWithBody(c.Server, contentType, body)
+func (c *Client) InitializeCountWithBody(ctx context.Context, params *InitializeCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewInitializeCountRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -570,8 +584,8 @@ func (c *Client) InitializeCountWithBody(ctx context.Context, contentType string
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/internal/counts (the `InitializeCount` operationId).
-func (c *Client) InitializeCount(ctx context.Context, body InitializeCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewInitializeCountRequest(c.Server, body)
+func (c *Client) InitializeCount(ctx context.Context, params *InitializeCountParams, body InitializeCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewInitializeCountRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -585,8 +599,8 @@ func (c *Client) InitializeCount(ctx context.Context, body InitializeCountJSONRe
 // DeleteCount Delete a count
 //
 // Corresponds with DELETE /api/v1/internal/counts/{itemId} (the `DeleteCount` operationId).
-func (c *Client) DeleteCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteCountRequest(c.Server, itemId)
+func (c *Client) DeleteCount(ctx context.Context, itemId ItemId, params *DeleteCountParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteCountRequest(c.Server, itemId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -992,18 +1006,18 @@ func NewListCountsRequest(server string, params *ListCountsParams) (*http.Reques
 }
 
 // NewInitializeCountRequest calls the generic InitializeCount builder with application/json body
-func NewInitializeCountRequest(server string, body InitializeCountJSONRequestBody) (*http.Request, error) {
+func NewInitializeCountRequest(server string, params *InitializeCountParams, body InitializeCountJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewInitializeCountRequestWithBody(server, "application/json", bodyReader)
+	return NewInitializeCountRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewInitializeCountRequestWithBody constructs an http.Request for the InitializeCount method, with any body, and a specified content type
-func NewInitializeCountRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewInitializeCountRequestWithBody(server string, params *InitializeCountParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -1028,11 +1042,26 @@ func NewInitializeCountRequestWithBody(server string, contentType string, body i
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDeleteCountRequest constructs an http.Request for the DeleteCount method
-func NewDeleteCountRequest(server string, itemId ItemId) (*http.Request, error) {
+func NewDeleteCountRequest(server string, itemId ItemId, params *DeleteCountParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1060,6 +1089,21 @@ func NewDeleteCountRequest(server string, itemId ItemId) (*http.Request, error) 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -29,7 +30,7 @@ func Transact[R any](
 			made, err = fn(ctx, tx)
 			return err
 		}
-		if err := s.db.InTx(ctx, run, append(options[:len(options):len(options)], sqldb.Proven())...); err != nil {
+		if err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...); err != nil {
 			return err
 		}
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return a.Store(ctx, tx, made) })

@@ -40,8 +40,8 @@ func settings(Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock: contention.Settings{
-			Lock: "key", Grouped: true,
-			Reasons: []contention.Reason{contention.QueueTimeout, contention.Lost, contention.TakenOver},
+			Lock: "key", Queued: true, Grouped: true,
+			Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	}

@@ -47,7 +47,7 @@ func TestCrowdOnOneHeldKey(t *testing.T) {
 		}
 	}
 	db.counts(t, 6, 6, 6)
-	if n := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="key",where="lane"}`); n < 99 {
+	if n := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="key",where="process"}`); n < 99 {
 		t.Errorf("%g were counted as waiting", n)
 	}
 }

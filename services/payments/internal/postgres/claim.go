@@ -88,7 +88,6 @@ func (s *Store) bid(ctx context.Context, b bid) (reply, error) {
 	}
 
 	if errors.Is(err, groupcommit.ErrLocked) {
-		s.options.Contention.Conflict(contention.QueueTimeout)
 		return reply{}, payment.ErrProcessing
 	}
 	if e, ours := errors.AsType[*sqldb.Error](err); ours {

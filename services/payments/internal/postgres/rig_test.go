@@ -32,8 +32,8 @@ type replica struct {
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options) replica {
 	t.Helper()
 	waits := apptest.NewContention(t, contention.Settings{
-		Lock: "key", Grouped: true,
-		Reasons: []contention.Reason{contention.QueueTimeout, contention.Lost, contention.TakenOver},
+		Lock: "key", Queued: true, Grouped: true,
+		Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,

@@ -56,7 +56,7 @@ func New(o Options) (*Store, error) {
 	charged.Share = nil // a payment that was charged is not refused for a crowd
 
 	claims, claimsErr := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
-		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size,
+		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size, Held: true,
 		Send: sendClaims,
 	})
 	settles, settlesErr := groupcommit.New(groupcommit.Config[payment.Key, settlement, settled]{

@@ -13,14 +13,16 @@ CREATE TABLE counts.count_values (
 
 -- The requests that came with an Idempotency-Key, and what they were answered. Rows
 -- come and go at the rate of such requests. The file keeps its size: shortening it
--- would lock out writers.
+-- would lock out writers. The key comes first in the index: a plan that was made while
+-- the table was empty looks up the first column alone, and without AUTH all callers
+-- are one.
 CREATE TABLE counts.idempotency_keys (
     caller      text COLLATE "C" NOT NULL DEFAULT '',
     key         text COLLATE "C" NOT NULL,
     fingerprint bytea       NOT NULL,
     answer      json        NOT NULL,
     expires_at  timestamptz NOT NULL,
-    PRIMARY KEY (caller, key)
+    PRIMARY KEY (key, caller)
 ) WITH (
     vacuum_truncate = off, autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_threshold = -1,
     autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.1, autovacuum_analyze_threshold = 10000
