@@ -13,9 +13,9 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// TestRollback upgrades each service from this tree to the release that follows it, whose schema has one more migration,
-// rolls it back, and upgrades it again, under one load. Meanwhile a replica of this tree is evicted, so that it starts
-// on the newer schema beside new ones. No request fails, and the sums are exact.
+// TestRollback upgrades each service from this tree to the release that follows it, whose schema has one more
+// migration, rolls it back, and upgrades it again, under one load. Meanwhile a replica of this tree is evicted, so that
+// it starts on the newer schema beside new ones. No request fails, and the sums are exact.
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "next")

@@ -41,8 +41,8 @@ var _ = register(subject{
 	},
 	down: []request{addCoins(1, 1)},
 	chain: []string{
-		"INSERT pyggpot.coin UPDATE pyggpot.pot UPDATE pyggpot.slots", "batch pyggpot_change", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
-		"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
+		"INSERT pyggpot.coin UPDATE pyggpot.pot UPDATE pyggpot.slots", "batch pyggpot_change", "pyggpot.add",
+		"pyggpot.coin.Coin/AddCoins", "POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
 	},
 })
 

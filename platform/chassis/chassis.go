@@ -195,8 +195,8 @@ func (c *Chassis) identify() (err error) {
 }
 
 // GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
-// slots are in the schema; where it is empty there are none. longest is the longest time for which a change may be under
-// way. The options are those of groupcommit.NewSlots.
+// slots are in the schema; where it is empty there are none. longest is the longest time for which a change may be
+// under way. The options are those of groupcommit.NewSlots.
 func (c *Chassis) GroupCommit(
 	schema string, inFlight int, longest time.Duration, options ...groupcommit.SlotOption,
 ) groupcommit.Limits {

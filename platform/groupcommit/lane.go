@@ -207,8 +207,8 @@ func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Durat
 	return free
 }
 
-// pause ends a try of a lane that began at a time and found its key held. No statement waits for a lease or a claim: the
-// next try for a lease is [Lease.RetryWait] later, for anything else when the wait for a row would have ended.
+// pause ends a try of a lane that began at a time and found its key held. No statement waits for a lease or a claim:
+// the next try for a lease is [Lease.RetryWait] later, for anything else when the wait for a row would have ended.
 func (c *Committer[K, Q, R]) pause(begin time.Time, wait time.Duration) {
 	if l := c.cfg.Lease; l != nil {
 		begin, wait = time.Now(), min(l.RetryWait/2+rand.N(l.RetryWait), c.cfg.LockTimeout)
@@ -259,8 +259,8 @@ func (c *Committer[K, Q, R]) takeLane(wait time.Duration) (group []*call[K, Q, R
 	group = c.takeFrom(l, nil, &bytes)
 	c.markSent(group)
 
-	// Not shorter than the brief wait, or callers whose time runs out one after the other would keep the others from ever
-	// standing in line at the server.
+	// Not shorter than the brief wait, or callers whose time runs out one after the other would keep the others from
+	// ever standing in line at the server.
 	return group, max(min(wait, remaining), briefWait)
 }
 

@@ -19,20 +19,20 @@ import (
 type Allowance struct {
 	// Timeout counts from now and replaces what is left of Config.RequestTimeout.
 	Timeout time.Duration
-	// Patience is how long the body may be waited for at first. Waiting uses it up, and what arrives brings it back up to
-	// its first value, a second for MinRate bytes. Without any left a Read fails: no burst pays for a long pause, and a
-	// client that is slower than MinRate does not hold its request until Timeout.
+	// Patience is how long the body may be waited for at first. Waiting uses it up, and what arrives brings it back up
+	// to its first value, a second for MinRate bytes. Without any left a Read fails: no burst pays for a long pause,
+	// and a client that is slower than MinRate does not hold its request until Timeout.
 	Patience time.Duration
 }
 
-// MinRate is the least rate of the body of an extended request, and of one above 64 KiB before it has a permit, in bytes
-// a second.
+// MinRate is the least rate of the body of an extended request, and of one above 64 KiB before it has a permit, in
+// bytes a second.
 const MinRate = 1 << 10
 
-// Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts
-// long work. It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when
-// cancel is called, and whose body may take as long; the answer may be written a little beyond it. Extended requests
-// hold a quarter of the permits at most, together with streams and bodies of more than 64 KiB; above it the error is 503.
+// Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts long
+// work. It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when cancel
+// is called, and whose body may take as long; the answer may be written a little beyond it. Extended requests hold a
+// quarter of the permits at most, together with streams and bodies of more than 64 KiB; above it the error is 503.
 //
 // Where the connection has no deadlines, as in a test without one, only the context is extended.
 func Extend(c echo.Context, by Allowance) (context.CancelFunc, error) {

@@ -21,11 +21,11 @@ const (
 
 // Resolve finds out what became of a change whose answer was lost, with the error lost of a call that was [Proven]. ask
 // reads on another connection whether the change was made, and makes sure that it never will be when it was not yet. It
-// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock. A caller that
-// goes away does not end the look-up.
+// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock. A caller
+// that goes away does not end the look-up.
 //
-// Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and lost
-// where neither could be found out.
+// Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and
+// lost where neither could be found out.
 func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Context) (applied bool, err error)) error {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {

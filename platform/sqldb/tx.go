@@ -29,8 +29,8 @@ func optionsOf(all []Option) *options {
 	return &o
 }
 
-// Proven says that the caller passes an error with the outcome Unknown to [DB.Resolve], which then counts it if it stays
-// so.
+// Proven says that the caller passes an error with the outcome Unknown to [DB.Resolve], which then counts it if it
+// stays so.
 func Proven() Option { return func(o *options) { o.proven = true } }
 
 // Age returns the time since a statement was sent, for a look-up that asks whether what proves its outcome may have

@@ -3,7 +3,7 @@ package app
 import (
 	_ "os/signal" // want depguard "list 'signals'"
 
-	_ "pgregory.net/rapid" // want depguard "list 'test-only'"
+	_ "go.uber.org/goleak" // want depguard "list 'test-only'"
 
 	_ "github.com/rowlock/rowlock/platform/sqldb"
 	_ "github.com/rowlock/rowlock/services/counts/internal/httpapi"

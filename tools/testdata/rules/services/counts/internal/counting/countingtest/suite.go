@@ -5,7 +5,6 @@ import (
 	_ "testing"
 
 	_ "github.com/jmoiron/sqlx" // want depguard "list 'domain-suite'"
-	_ "pgregory.net/rapid"
 
 	_ "github.com/rowlock/rowlock/platform/dbtest" // want depguard "list 'domain-suite'"
 	_ "github.com/rowlock/rowlock/services/counts/internal/counting"
