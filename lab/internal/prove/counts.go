@@ -27,7 +27,7 @@ const replays = "answer replayed"
 
 var _ = register(services.Counts, kind{
 	open:   openCounts(countsLoad{sendsKeys: true}),
-	writes: []string{"attempt = $3, answers", "attempt = $2, answers"}, // not the look-up of a slot
+	writes: []string{"attempt = $2, answers"}, // not the look-up of a slot
 	attack: attackCounts,
 	citus:  &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {

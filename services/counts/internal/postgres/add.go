@@ -2,18 +2,15 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -113,19 +110,19 @@ const (
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM counts.slots
-     WHERE place = $1
-       AND id = $2
-       AND attempt = $3 - 1
-       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
+     WHERE place = $4
+       AND id = $1
+       AND attempt = $2 - 1
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
        FOR UPDATE
 )`
 
 	addDoneSQL = `
 ), done AS (
     UPDATE counts.slots s
-       SET attempt = $3, answers = a.list, used_at = statement_timestamp()
+       SET attempt = $2, answers = a.list, used_at = statement_timestamp()
       FROM answers a
-     WHERE s.place = $1
+     WHERE s.place = $4
        AND s.id = (SELECT id FROM slot)
     RETURNING s.answers
 )`
@@ -197,7 +194,7 @@ func (s *Store) sendAdds(
 ) error {
 	sums := sumUp(group)
 	query := s.texts.addSeveral
-	args := []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}
+	var args []any
 	switch {
 	case len(sums.ids) == 1 && !a.SkipLocked && s.texts.addOne != "":
 		query = s.texts.addOne
@@ -209,15 +206,5 @@ func (s *Store) sendAdds(
 		args = append(args, pq.StringArray(sums.ids), pq.Int64Array(sums.deltas), pq.Int64Array(sums.lowest),
 			pq.Int64Array(sums.highest), pq.Int64Array(sums.running), pq.Int64Array(sums.places))
 	}
-
-	var row struct {
-		Answers []byte  `db:"answers"`
-		Waited  float64 `db:"waited"` // in seconds
-	}
-	err := session.GetContext(ctx, &row, query, args...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return groupcommit.ErrNoSlot
-	}
-	a.Answers, a.Waited = row.Answers, time.Duration(row.Waited*float64(time.Second))
-	return err
+	return a.Run(ctx, session, query, append([]any{a.Place}, args...)...)
 }

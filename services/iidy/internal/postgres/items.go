@@ -2,16 +2,12 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -81,18 +77,18 @@ func (s *Store) get(ctx context.Context, group []key) (attempts []int64, err err
 	return attempts, err
 }
 
-// The parts of the statements of changes. $1, $2 and $3 are the slot's place, its id and the attempt, $4 is the
-// lock_timeout, which is set in a sub-select that is evaluated before a row is touched. The slot is locked first; where
+// The parts of the statements of changes. $1 to $3 are those of groupcommit's Run, $4 is the slot's place. lock_timeout
+// is set in a sub-select that is evaluated before a row is touched. The slot is locked first; where
 // it does not hold the attempt before, nothing is changed.
 const (
 	slotSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM iidy.slots
-     WHERE place = $1
-       AND id = $2
-       AND attempt = $3 - 1
-       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
+     WHERE place = $4
+       AND id = $1
+       AND attempt = $2 - 1
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
        FOR UPDATE
 )`
 
@@ -100,9 +96,9 @@ WITH slot AS MATERIALIZED (
 	doneSQL = `
 ), done AS (
     UPDATE iidy.slots s
-       SET attempt = $3, answers = a.answers, used_at = a.t
+       SET attempt = $2, answers = a.answers, used_at = a.t
       FROM answers a
-     WHERE s.place = $1
+     WHERE s.place = $4
        AND s.id = (SELECT id FROM slot)
     RETURNING s.answers, s.used_at
 )
@@ -278,32 +274,21 @@ func send(change attempt.Change, only condition) sender {
 	one, waits, skips := oneSQL(change), groupSQL(change, false, only), groupSQL(change, true, only)
 	return func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error {
 		g := newGroup(change, named)
-		query, args := waits, []any{a.Place, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}
+		query, args := waits, []any{a.Place, g.lists, g.items, g.times, g.distinct()}
 		if a.SkipLocked {
 			query = skips
 		}
 		switch {
 		case g.keys == 1 && !a.SkipLocked:
 			times := int(g.times[0]) // of an add or a delete 1
-			query, args = one, append(args, g.lists[0], g.items[0], g.answers(times), g.answers(0))
+			query, args = one, []any{a.Place, g.lists[0], g.items[0], g.answers(times), g.answers(0)}
 			if change == attempt.Increment {
 				args = append(args, times)
 			}
 		case change == attempt.Add:
-			args = append(args, g.lists, g.items, g.times)
-		default:
-			args = append(args, g.lists, g.items, g.times, g.distinct())
+			args = args[:4] // the lists, each once, are for those that look items up
 		}
 
-		var row struct {
-			Answers []byte  `db:"answers"`
-			Waited  float64 `db:"waited"` // until all items were changed, in seconds
-		}
-		err := s.GetContext(ctx, &row, query, args...)
-		if errors.Is(err, sql.ErrNoRows) {
-			return groupcommit.ErrNoSlot
-		}
-		a.Answers, a.Waited = row.Answers, time.Duration(row.Waited*float64(time.Second))
-		return err
+		return a.Run(ctx, s, query, args...)
 	}
 }
