@@ -43,9 +43,9 @@ type Attempt struct {
 	// the group's order, that an R is decoded from. An element null says that the request's row is locked, or that its key
 	// is held in another way, such as by a claim: the request waits in the lane of its key.
 	Answers []byte
-	// Unchanged is set by Send when the group changed nothing, and the slot was left as it was: nothing is to be proven.
-	Unchanged bool
-	// Waited is set by Send to the time for which the statements waited for locked rows.
+	// Again says that an earlier sending of the group may have been applied. Only Repeat sees it.
+	Again bool
+	// Waited is set by Send and Repeat to the time for which the statements waited for locked rows.
 	Waited time.Duration
 
 	slots *Slots // nil on MySQL
@@ -79,14 +79,18 @@ func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
 	return nil
 }
 
-// Run sends the statement of a group that is one statement, and sets Answers, Waited and Unchanged. Its first three
-// parameters are the slot, the number and lock_timeout, args follow. It returns one row: answers; waited, in seconds;
-// and unchanged, where it may leave the slot as it was. Where it returns no row Run returns ErrNoSlot.
+// WaitedFor sets Waited to a time in seconds, unless it is longer already.
+func (a *Attempt) WaitedFor(seconds float64) {
+	a.Waited = max(a.Waited, time.Duration(seconds*float64(time.Second)))
+}
+
+// Run sends the statement of a group that is one statement, and sets Answers and Waited. Its first three
+// parameters are the slot, the number and lock_timeout, args follow. It returns one row: answers, and waited, in
+// seconds. Where it returns no row Run returns ErrNoSlot.
 func (a *Attempt) Run(ctx context.Context, s Session, statement string, args ...any) error {
 	var row struct {
-		Answers   []byte  `db:"answers"`
-		Waited    float64 `db:"waited"`
-		Unchanged bool    `db:"unchanged"`
+		Answers []byte  `db:"answers"`
+		Waited  float64 `db:"waited"`
 	}
 	args = append([]any{a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}, args...)
 	err := s.GetContext(ctx, &row, statement, args...)
@@ -97,7 +101,6 @@ func (a *Attempt) Run(ctx context.Context, s Session, statement string, args ...
 		return err
 	}
 
-	a.Answers, a.Unchanged = row.Answers, row.Unchanged
-	a.Waited = time.Duration(row.Waited * float64(time.Second))
+	a.Answers, a.Waited = row.Answers, time.Duration(row.Waited*float64(time.Second))
 	return nil
 }

@@ -28,6 +28,7 @@ type call[K comparable, Q, R any] struct {
 	place     *int       // places of Limits.Share that callers of its key hold, this one among them; nil: it holds none
 	inLane    bool       // it has stood in a lane
 	abandoned bool       // its caller got ErrUnknown
+	doubtful  bool       // an earlier sending by Repeat may have been applied; used only by the goroutine of its group
 	observed  bool       // its wait was recorded; used only by the goroutine of its group
 	span      trace.Span // the request's own; nil when it is not recorded
 }

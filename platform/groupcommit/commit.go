@@ -1,10 +1,12 @@
 package groupcommit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -16,6 +18,10 @@ import (
 // commit sends a group of the queue and answers its callers: first with a brief wait for locked rows, then for the rows
 // that are free.
 func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
+	group = c.remaining(group)
+	if len(group) == 0 {
+		return
+	}
 	begin := time.Now()
 	answers, err := c.send(group, Attempt{
 		LockWait: min(briefWait, c.cfg.LockTimeout), SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
@@ -35,6 +41,10 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 // commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the
 // group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
+	group = c.remaining(group)
+	if len(group) == 0 {
+		return
+	}
 	if *glances == 0 {
 		c.settle(group, make([]*R, len(group)), nil)
 		return
@@ -63,6 +73,20 @@ func (c *Committer[K, Q, R]) settleParts(
 		return
 	}
 	c.settle(group, answers, err)
+}
+
+// remaining returns a group without the callers that were told that their outcome is unknown. They may have repeated
+// their request since, so it is not sent again.
+func (c *Committer[K, Q, R]) remaining(group []*call[K, Q, R]) []*call[K, Q, R] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return slices.DeleteFunc(group, func(w *call[K, Q, R]) bool {
+		if w.abandoned {
+			w.state = finished
+		}
+		return w.abandoned
+	})
 }
 
 func halve[T any](group []T, send func(part []T)) {
@@ -100,16 +124,15 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	answered := 0
 	free := make(map[K]bool)
 	locked := make(map[K][]*call[K, Q, R])
+	c.pipeline.expect(len(group), c.cfg.MaxItems) // before they can have come to the next stage
 	for i, w := range group {
 		if err == nil && answers[i] == nil && c.triesAgain(w) {
 			locked[w.key] = append(locked[w.key], w)
 			continue
 		}
 
-		answered++
 		a := answer[R]{err: err}
 		switch {
 		case err != nil:
@@ -123,8 +146,6 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 		}
 		c.finish(w, a)
 	}
-	c.crowd.expect(answered, c.queue.len(), c.cfg.MaxItems)
-
 	for key, calls := range locked {
 		c.standFirst(key, calls)
 	}
@@ -155,22 +176,39 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 		endSpan(span, answers, err)
 	}()
 
+	switch {
+	case c.cfg.Repeat != nil:
+		return c.sendRepeatable(ctx, pass, group)
+	case c.cfg.Lease != nil:
+		return c.sendLeased(ctx, pass, group)
+	}
+	return c.sendProven(ctx, pass, group)
+}
+
+func requestsOf[K comparable, Q, R any](group []*call[K, Q, R]) []Q {
 	requests := make([]Q, len(group))
 	for i, w := range group {
 		requests[i] = w.request
 	}
-	switch {
-	case c.cfg.Read != nil:
-		return c.read(ctx, requests)
-	case c.cfg.Lease != nil:
-		return c.sendLeased(ctx, pass, requests)
-	}
-	return c.sendProven(ctx, pass, requests)
+	return requests
 }
 
-// sendProven sends a group as prove does and decodes its answers, one for each request.
-func (c *Committer[K, Q, R]) sendProven(ctx context.Context, pass Attempt, group []Q) (answers []*R, err error) {
-	stored, err := c.prove(ctx, pass, group)
+// sendProven sends a group by Send until it is certain what has become of it, and returns its answers, one for each
+// request. One that a caller has left by then, with ErrUnknown, is sent again by commit, without that caller.
+func (c *Committer[K, Q, R]) sendProven(
+	ctx context.Context, pass Attempt, group []*call[K, Q, R],
+) (answers []*R, err error) {
+	requests := requestsOf(group)
+	sends := 0
+	stored, err := c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt) error {
+		if sends++; sends > 1 && c.isAbandoned(group) {
+			return ErrSplit
+		}
+		return c.sendOnce(ctx, a, func(ctx context.Context, session Session) error {
+			a.Answers = nil
+			return c.cfg.Send(ctx, session, a, requests)
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -178,58 +216,83 @@ func (c *Committer[K, Q, R]) sendProven(ctx context.Context, pass Attempt, group
 	if err := json.Unmarshal(stored, &answers); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, c.cfg.Name, err)
 	}
-	if len(answers) != len(group) {
-		return nil, fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
-	}
-	return answers, nil
+	return answers, c.complete(answers, requests)
 }
 
-// read reads for a group.
-func (c *Committer[K, Q, R]) read(ctx context.Context, requests []Q) ([]*R, error) {
-	values, err := c.cfg.Read(ctx, requests)
+// isAbandoned reports whether a caller of the group was told that its outcome is unknown.
+func (c *Committer[K, Q, R]) isAbandoned(group []*call[K, Q, R]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(group, func(w *call[K, Q, R]) bool { return w.abandoned })
+}
+
+// sendRepeatable sends a group by Repeat, again after a lost answer, until one comes or the time is over.
+func (c *Committer[K, Q, R]) sendRepeatable(
+	ctx context.Context, a Attempt, group []*call[K, Q, R],
+) (answers []*R, err error) {
+	requests := requestsOf(group)
+	a.Again = slices.ContainsFunc(group, func(w *call[K, Q, R]) bool { return w.doubtful })
+	once := func(ctx context.Context) error {
+		return c.sendOnce(ctx, &a, func(ctx context.Context, session Session) (err error) {
+			answers, err = c.cfg.Repeat(ctx, session, &a, requests)
+			return err
+		})
+	}
+
+	if err = once(ctx); isUnknown(err) {
+		a.Again = true
+		for _, w := range group {
+			w.doubtful = true
+		}
+
+		var refusal error // commit knows what to do with it
+		err = c.cfg.DB.Resolve(ctx, err, func(ctx context.Context) (answered bool, err error) {
+			if err = once(ctx); isLocked(err) || oneAtFault(err) {
+				refusal, err = err, nil
+			}
+			return true, err
+		})
+		err = cmp.Or(err, refusal)
+	}
+
 	if err != nil {
 		return nil, err
 	}
-	if len(values) != len(requests) {
-		return nil, fmt.Errorf("groupcommit: %s read %d values for %d requests", c.cfg.Name, len(values), len(requests))
-	}
-
-	answers := make([]*R, len(values))
-	for i := range values {
-		answers[i] = &values[i]
-	}
-	return answers, nil
+	return answers, c.complete(answers, requests)
 }
 
-// prove sends a group until it is certain what has become of it, and returns the answers that its slot has stored.
-func (c *Committer[K, Q, R]) prove(ctx context.Context, pass Attempt, requests []Q) ([]byte, error) {
-	return c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt) error {
-		err := c.sendOnce(ctx, a, requests)
-		switch {
-		case err == nil:
-			c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
-		case isLocked(err):
-			c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
-		}
-		return err
-	})
+// complete returns ErrUnknown unless there is an answer for each request.
+func (c *Committer[K, Q, R]) complete(answers []*R, group []Q) error {
+	if len(answers) != len(group) {
+		return fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
+	}
+	return nil
 }
 
-// sendOnce sends a group once.
-func (c *Committer[K, Q, R]) sendOnce(ctx context.Context, a *Attempt, requests []Q) error {
-	send := func(ctx context.Context, session Session) error {
-		a.Answers, a.Waited, a.Unchanged = nil, 0, false
-		return c.cfg.Send(ctx, session, a, requests)
-	}
+// sendOnce sends a group once, by send, and records how long its statements have waited for locked rows.
+func (c *Committer[K, Q, R]) sendOnce(
+	ctx context.Context, a *Attempt, send func(ctx context.Context, session Session) error,
+) (err error) {
+	a.Waited = 0
 	var options []sqldb.Option
-	if c.cfg.Slots != nil {
+	if c.cfg.Slots != nil || c.cfg.Repeat != nil {
 		options = append(options, sqldb.Proven())
 	}
-	if !c.cfg.Transaction {
-		return c.cfg.DB.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, options...)
+
+	if c.cfg.Transaction {
+		options = append(options, sqldb.WithLockTimeout(a.LockWait))
+		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
+	} else {
+		err = c.cfg.DB.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, options...)
 	}
-	options = append(options, sqldb.WithLockTimeout(a.LockWait))
-	return c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
+
+	switch {
+	case err == nil:
+		c.cfg.Contention.Waited(contention.InDatabase, a.Waited)
+	case isLocked(err):
+		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
+	}
+	return err
 }
 
 // observe records a group that is about to be sent, and how long each request has waited for its first sending.

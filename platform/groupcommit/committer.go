@@ -30,9 +30,10 @@ type Config[K comparable, Q, R any] struct {
 	Place func(Q) string
 	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
 	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error
-	// Read reads for a group, in place of Send, and returns a value for each request. It changes nothing, so it needs no
-	// slot, and a caller that leaves is never told ErrUnknown.
-	Read func(ctx context.Context, group []Q) ([]R, error)
+	// Repeat sends a group in place of Send, by one statement that may be sent any number of times: it reads, or it
+	// recognises in the rows what it has written before. It needs no slot: after a lost answer it is sent again. It
+	// returns an answer for each request, nil where the request's row is locked, and keeps neither a nor the group.
+	Repeat func(ctx context.Context, s Session, a *Attempt, group []Q) ([]*R, error)
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
 	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
 	Transaction bool
@@ -51,7 +52,7 @@ type Config[K comparable, Q, R any] struct {
 type Limits struct {
 	// DB is where groups are sent.
 	DB *sqldb.DB
-	// Slots prove outcomes. Nil, on MySQL alone: a lost answer is never found again.
+	// Slots prove the outcomes of Send. Nil, on MySQL alone: a lost answer is never found again.
 	Slots *Slots
 
 	Queue            int           // requests that wait, at most; default 1024
@@ -64,6 +65,8 @@ type Limits struct {
 
 	// Contention records the waits for locked rows; it may be nil.
 	Contention *contention.Metrics
+	// Pipeline joins the committers; nil: each sends when it likes. It requires InFlight 1.
+	Pipeline *Pipeline
 	// Share bounds the requests in lanes; nil bounds nothing.
 	Share *contention.Share
 	// Registry registers the metrics; it may be nil.
@@ -96,8 +99,9 @@ const (
 type Committer[K comparable, Q, R any] struct {
 	*shared
 
-	cfg     Config[K, Q, R]
-	permits *permits
+	cfg      Config[K, Q, R]
+	permits  *permits
+	pipeline *Pipeline // Config.Pipeline, or one with one stage
 
 	// Guarded by mu; nil on one server, and in the committer of a shard.
 	shards  map[sqldb.Shard]*Committer[K, Q, R]
@@ -110,20 +114,20 @@ type Committer[K comparable, Q, R any] struct {
 	counted    int                  // of the lanes with callers, those that the metric counts
 	running    int                  // groups of the queue under way
 	lanesServe bool                 // a goroutine serves the lanes
-	crowd      crowd
+	patience   patience
 	closed     bool
 	idle       sync.Cond // signalled when nothing waits and nothing is under way
 }
 
 // New checks cfg and returns a committer.
 func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], error) {
-	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || (cfg.Send == nil) == (cfg.Read == nil) {
-		return nil, errors.New("groupcommit: Name, DB, Key and one of Send and Read are required")
+	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || (cfg.Send == nil) == (cfg.Repeat == nil) {
+		return nil, errors.New("groupcommit: Name, DB, Key and one of Send and Repeat are required")
 	}
 	if cfg.distributed() && cfg.Place == nil {
 		return nil, errors.New("groupcommit: distributed slots need Place")
 	}
-	if cfg.Slots == nil && !cfg.Transaction && cfg.Read == nil {
+	if cfg.Slots == nil && !cfg.Transaction && cfg.Repeat == nil {
 		return nil, errors.New("groupcommit: a single statement needs Slots")
 	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
@@ -162,7 +166,9 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 
 // start returns the committer of one server or one shard.
 func start[K comparable, Q, R any](cfg Config[K, Q, R], s *shared, p *permits) *Committer[K, Q, R] {
-	c := &Committer[K, Q, R]{shared: s, cfg: cfg, permits: p, lanes: make(map[K]*lane[K, Q, R])}
+	c := &Committer[K, Q, R]{
+		shared: s, cfg: cfg, permits: p, pipeline: cmp.Or(cfg.Pipeline, new(Pipeline)), lanes: make(map[K]*lane[K, Q, R]),
+	}
 	c.idle.L = &c.mu
 	return c
 }
@@ -228,13 +234,12 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 	var none R
 	c.givePlace(w)
 	if w.state == sent {
-		w.abandoned = true // what was sent stands, but it will not be sent again
-		if c.cfg.Read != nil {
-			return none, errors.Join(ErrLeft, cause)
-		}
+		w.abandoned = true // what was sent stands, but is not sent again
 		return none, errors.Join(ErrUnknown, cause)
 	}
 	w.state = finished // the queue and the lanes pass over it
+	var nothing Q
+	w.request = nothing // its memory is not kept until then
 	c.addWaiting(-1)
 	return none, errors.Join(ErrLeft, cause)
 }
@@ -242,7 +247,7 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 // push appends a call to the queue and makes sure that groups are taken from it. The caller holds c.mu.
 func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
 	c.queue.push(w)
-	c.crowd.came(c.queue.len())
+	c.pipeline.came(1)
 	if c.running < c.cfg.InFlight {
 		c.running++
 		go c.serve()
@@ -252,13 +257,15 @@ func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
 // serve sends groups until the queue is empty.
 func (c *Committer[K, Q, R]) serve() {
 	for more := true; more; {
-		c.gather()
 		more = c.serveNext()
 	}
 }
 
 // serveNext sends the next group. It returns false when the queue is empty.
 func (c *Committer[K, Q, R]) serveNext() bool {
+	leave := c.pipeline.enter()
+	defer leave()
+	c.gather()
 	release := c.permits.group()
 	defer release()
 
@@ -272,6 +279,8 @@ func (c *Committer[K, Q, R]) serveNext() bool {
 	}
 	c.mu.Unlock()
 
+	late := time.AfterFunc(longestTurn, leave)
+	defer late.Stop()
 	c.commit(group)
 	return true
 }
@@ -280,6 +289,9 @@ func (c *Committer[K, Q, R]) serveNext() bool {
 // caller holds c.mu.
 func (c *Committer[K, Q, R]) take() []*call[K, Q, R] {
 	var group []*call[K, Q, R]
+	before := c.queue.len()
+	defer func() { c.pipeline.came(c.queue.len() - before) }()
+
 	bytes := 0
 	keys := make(map[K]bool) // of the group, where they are bounded
 	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
@@ -322,6 +334,9 @@ func (c *Committer[K, Q, R]) markSent(group []*call[K, Q, R]) {
 
 // finish answers a call. The caller holds c.mu.
 func (c *Committer[K, Q, R]) finish(w *call[K, Q, R], a answer[R]) {
+	if a.err != nil && w.doubtful {
+		a.err = errors.Join(ErrUnknown, a.err) // no refusal tells what became of the earlier sending
+	}
 	c.givePlace(w)
 	w.state = finished
 	w.done <- a

@@ -2,6 +2,7 @@ package groupcommit
 
 import (
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -9,80 +10,128 @@ const (
 	// comeBack bounds the wait for callers that were just answered: enough for a client nearby to send its next
 	// request.
 	comeBack = time.Millisecond
+	// comeBackToPipeline is longer: the callers of a pipeline come back all together.
+	comeBackToPipeline = 2 * time.Millisecond
 	// maxCrowd is the largest crowd that is waited for. More callers make large groups anyway, and need longer to come.
 	maxCrowd = 32
 	// maxSkip bounds the groups that do not wait after a wait in vain.
 	maxSkip = 256
 )
 
+// longestTurn bounds how long a group keeps a pipeline's turn. One that waits for a lock delays the others no longer.
+const longestTurn = 10 * time.Millisecond
+
+// Pipeline joins committers that are the stages of one request, such as a claim and its settlement. One of them sends a
+// group at a time, and the next group waits for the callers of all stages. Otherwise each stage soon has a part of the
+// callers, and while it sends a small group the others gather small ones. Lanes take no turns.
+type Pipeline struct {
+	turn chan struct{} // holds an element while a turn lasts; nil: there is one stage
+
+	mu    sync.Mutex
+	crowd crowd
+}
+
+// NewPipeline returns a pipeline without stages.
+func NewPipeline() *Pipeline { return &Pipeline{turn: make(chan struct{}, 1)} }
+
+// enter waits for the turn and returns the function that ends it.
+func (p *Pipeline) enter() (leave func()) {
+	if p.turn == nil {
+		return func() {}
+	}
+	p.turn <- struct{}{}
+	return sync.OnceFunc(func() { <-p.turn })
+}
+
 // crowd holds the callers that the next group waits for. Clients that send one request after the other come back as
 // soon as they are answered. A group that is taken at once has only those that came while the last one was under way,
 // and from then on two halves take turns, each with its own commit. So the next group waits, for comeBack at most,
-// until as many are in the queue as were answered or waiting when the last one ended. After a wait for which fewer than
-// half of the missing came, the next groups do not wait, each time twice as many. Where several groups may be under way
-// none waits: the next one keeps the database busy. It changes only under Committer.mu.
+// until as many are in the queues as were answered or waiting when the last one ended. Where several groups may be
+// under way none waits: the next one keeps the database busy.
 type crowd struct {
-	size  int           // callers that are expected
-	until time.Time     // when they are not waited for any more
-	full  chan struct{} // closed when all have come; nil: no group waits
-
-	skip int // groups that do not wait
-	vain int // waits in vain in a row
-	half int // how many have to come for a wait that is not in vain
+	waiting int           // callers in the queues of all stages
+	size    int           // callers that are expected
+	until   time.Time     // when they are not waited for any more
+	full    chan struct{} // closed when all have come; nil: no group waits
 }
 
-// expect notes that so many callers were answered while others waited. The next group waits for all of them.
-func (w *crowd) expect(answered, waiting, most int) {
-	w.size, w.until = min(answered+waiting, most), time.Now().Add(comeBack)
-}
+// came notes that so many callers have come into a queue, or were taken from one.
+func (p *Pipeline) came(callers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 
-// came notes how many callers are in the queue.
-func (w *crowd) came(waiting int) {
-	if w.full != nil && waiting >= w.size {
+	w := &p.crowd
+	w.waiting += callers
+	if w.full != nil && w.waiting >= w.size {
 		close(w.full)
 		w.full = nil
 	}
 }
 
+// expect notes that so many callers are being answered while others wait. The next group waits for all of them, but for
+// no more than most.
+func (p *Pipeline) expect(answered, most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	within := comeBack
+	if p.turn != nil {
+		within = comeBackToPipeline
+	}
+	p.crowd.size, p.crowd.until = min(answered+p.crowd.waiting, most), time.Now().Add(within)
+}
+
+// patience decides whether the groups of one committer wait. After a wait for which fewer than half of the missing
+// came, the next groups do not wait, each time twice as many. It changes only under Pipeline.mu.
+type patience struct {
+	skip int // groups that do not wait
+	vain int // waits in vain in a row
+	half int // how many have to be there for a wait that was not in vain
+}
+
 // await returns a channel that is closed when all have come, and how long to wait for it, or nil when no caller is to
 // be waited for.
-func (w *crowd) await(waiting int) (full <-chan struct{}, wait time.Duration) {
+func (p *Pipeline) await(own *patience) (full <-chan struct{}, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	w := &p.crowd
 	wait = time.Until(w.until)
-	if wait <= 0 || waiting == 0 || waiting >= w.size || w.size > maxCrowd {
+	if wait <= 0 || w.waiting >= w.size || w.size > maxCrowd {
 		return nil, 0
 	}
-	if w.skip > 0 {
-		w.skip--
+	if own.skip > 0 {
+		own.skip--
 		return nil, 0
 	}
-	w.full, w.half = make(chan struct{}), (waiting+w.size+1)/2
+	w.full, own.half = make(chan struct{}), (w.waiting+w.size+1)/2
 	return w.full, wait
 }
 
-// over ends a wait after which so many callers are in the queue.
-func (w *crowd) over(waiting int) {
-	w.full = nil
-	if waiting >= w.half {
-		w.vain = 0
+// over ends a wait.
+func (p *Pipeline) over(own *patience) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	p.crowd.full = nil
+	if p.crowd.waiting >= own.half {
+		own.vain = 0
 		return
 	}
-	w.skip = min(1<<w.vain, maxSkip)
-	if w.skip < maxSkip {
-		w.vain++
+	own.skip = min(1<<own.vain, maxSkip)
+	if own.skip < maxSkip {
+		own.vain++
 	}
 }
 
 // gather lets callers join the group that is about to be taken: those that are ready to run, and then those that are
 // expected.
 func (c *Committer[K, Q, R]) gather() {
-	c.yield()
-	if c.cfg.InFlight > 1 {
+	if waiting := c.yield(); waiting == 0 || c.cfg.InFlight > 1 {
 		return
 	}
 
-	c.mu.Lock()
-	full, wait := c.crowd.await(c.queue.len())
-	c.mu.Unlock()
+	full, wait := c.pipeline.await(&c.patience)
 	if full == nil {
 		return
 	}
@@ -92,22 +141,20 @@ func (c *Committer[K, Q, R]) gather() {
 	case <-full:
 	case <-timer.C:
 	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.crowd.over(c.queue.len())
+	c.pipeline.over(&c.patience)
 }
 
 // yield yields the processor as long as that brings callers into the queue. Goroutines that are ready to run belong to
 // requests that have just arrived, or to callers that have just been answered: run before the group is taken, they make
-// it larger instead of waiting for the next one. Where none is ready a yield returns at once.
-func (c *Committer[K, Q, R]) yield() {
+// it larger instead of waiting for the next one. Where none is ready a yield returns at once. It returns how many
+// callers are in the queue.
+func (c *Committer[K, Q, R]) yield() (waiting int) {
 	for before := -1; ; {
 		c.mu.Lock()
-		waiting := c.queue.len()
+		waiting = c.queue.len()
 		c.mu.Unlock()
 		if waiting <= before || waiting >= c.cfg.MaxItems {
-			return
+			return waiting
 		}
 		before = waiting
 		runtime.Gosched()

@@ -187,6 +187,10 @@ func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) 
 
 // waitForLane sends requests of one lane, which wait for its row. It returns false when the row stayed locked.
 func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Duration) (free bool) {
+	group = c.remaining(group)
+	if len(group) == 0 {
+		return true
+	}
 	begin := time.Now()
 	answers, err := c.send(group, Attempt{LockWait: wait})
 

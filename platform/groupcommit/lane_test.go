@@ -232,32 +232,3 @@ func drain(errs <-chan error, n int) func(yield func(error) bool) {
 		}
 	}
 }
-
-// A group that changed nothing leaves its slot alone, and the next one uses it again.
-func TestUnchanged(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	const statement = `SELECT '[7]'::json AS answers, 0::float8 AS waited, true AS unchanged
-		WHERE ($1::text, $2::bigint, $3::text) IS NOT NULL`
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
-		c.Transaction = false
-		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
-			if group[0].make {
-				return a.Run(ctx, s, `UPDATE rig.slots SET attempt = $2, answers = '[8]', used_at = now()
-					WHERE id = $1 AND attempt = $2 - 1 AND set_config('lock_timeout', $3, true) IS NOT NULL
-					RETURNING answers, 0::float8 AS waited`)
-			}
-			return a.Run(ctx, s, statement)
-		}
-	})
-	for i, want := range []int64{7, 8, 7, 8} {
-		if n, err := r.Do(t.Context(), request{key: "key-0", make: want == 8}); n != want || err != nil {
-			t.Errorf("group %d: %d, %v, want %d", i, n, err, want)
-		}
-	}
-	var slots, attempt int
-	err := r.direct.QueryRowxContext(t.Context(), `SELECT count(*), max(attempt) FROM rig.slots`).Scan(&slots, &attempt)
-	if slots != 1 || attempt != 2 || err != nil {
-		t.Errorf("%d slots, the last at attempt %d, %v; want one, at 2", slots, attempt, err)
-	}
-}

@@ -3,6 +3,8 @@ package groupcommit
 import (
 	"context"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Lease describes locks that a group takes in a commit of their own before it is sent, and gives back in its own
@@ -24,16 +26,16 @@ type Lease[Q any] struct {
 
 // sendLeased leases the keys of a group and sends the requests whose keys it has got. The answers to the others are
 // nil.
-func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group []Q) ([]*R, error) {
-	token, held, err := c.cfg.Lease.Take(ctx, pass, group)
+func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group []*call[K, Q, R]) ([]*R, error) {
+	token, held, err := c.cfg.Lease.Take(ctx, pass, requestsOf(group))
 	if err != nil {
-		return nil, nothingSent(err)
+		return nil, sqldb.AsNotApplied(err)
 	}
 
-	var leased []Q
-	for i, q := range group {
+	var leased []*call[K, Q, R]
+	for i, w := range group {
 		if !held[i] {
-			leased = append(leased, q)
+			leased = append(leased, w)
 		}
 	}
 	answers := make([]*R, len(group))
@@ -44,17 +46,17 @@ func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group
 	pass.Lease = token
 	got, err := c.sendProven(ctx, pass, leased)
 	if err != nil {
-		c.cfg.Lease.Release(ctx, token, leased)
+		c.cfg.Lease.Release(ctx, token, requestsOf(leased))
 		return nil, err
 	}
 
 	var unanswered []Q
-	for i, q := range group {
+	for i, w := range group {
 		if held[i] {
 			continue
 		}
 		if answers[i] = got[0]; got[0] == nil {
-			unanswered = append(unanswered, q)
+			unanswered = append(unanswered, w.request)
 		}
 		got = got[1:]
 	}

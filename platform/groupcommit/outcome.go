@@ -43,7 +43,7 @@ func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send send
 			return a.Answers != nil, err
 		})
 	}
-	if err == nil && !a.Unchanged {
+	if err == nil {
 		used.attempt = a.Number
 	}
 

@@ -208,26 +208,22 @@ func TestCloseShards(t *testing.T) {
 	}
 }
 
-// Reads are grouped too. They use no slot, and a caller that leaves is told that nothing was applied.
-func TestGroupedReads(t *testing.T) {
+// Statements that may be repeated are grouped too, and use no slot.
+func TestRepeatableGroups(t *testing.T) {
 	t.Parallel()
 	dsn := shardedDatabase(t)
-	begun, end := make(chan struct{}), make(chan struct{})
 	r := startShards(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
-		db := c.DB
 		c.Send = nil
-		c.Read = func(ctx context.Context, group []request) (values []int64, err error) {
+		c.Repeat = func(
+			ctx context.Context, s groupcommit.Session, _ *groupcommit.Attempt, group []request,
+		) (values []*int64, err error) {
 			keys := make([]string, len(group))
 			for i, q := range group {
 				keys[i] = q.key
 			}
-			if keys[0] == "key-13" {
-				close(begun)
-				<-end
-			}
 			const query = `SELECT n FROM unnest($1::text[]) WITH ORDINALITY AS k (key, i) JOIN rig.counters USING (key)
 				ORDER BY i`
-			err = db.SelectContext(ctx, &values, query, pq.Array(keys))
+			err = s.SelectContext(ctx, &values, query, pq.Array(keys))
 			return values, err
 		}
 	})
@@ -240,21 +236,8 @@ func TestGroupedReads(t *testing.T) {
 		return err
 	})
 
-	ctx, leave := context.WithCancel(t.Context())
-	answer := make(chan error, 1)
-	go func() {
-		_, err := r.Do(ctx, request{key: "key-13"})
-		answer <- err
-	}()
-	<-begun
-	leave()
-	if err := <-answer; !errors.Is(err, groupcommit.ErrLeft) || errors.Is(err, groupcommit.ErrUnknown) {
-		t.Errorf("got %v, want ErrLeft", err)
-	}
-	close(end)
-
 	var slots int
 	if err := r.direct.GetContext(t.Context(), &slots, `SELECT count(*) FROM rig.slots`); err != nil || slots != 0 {
-		t.Errorf("%d slots were made for reads, %v", slots, err)
+		t.Errorf("%d slots were made, %v", slots, err)
 	}
 }

@@ -2,7 +2,6 @@ package groupcommit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -138,20 +137,9 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
 	err = s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
 	if err != nil {
-		return nil, nothingSent(err)
+		return nil, sqldb.AsNotApplied(err) // a slot alone is no change
 	}
 	return made, nil
-}
-
-// nothingSent returns an error with the outcome NotApplied: a slot alone is no change.
-func nothingSent(err error) error {
-	e, ours := errors.AsType[*sqldb.Error](err)
-	if !ours {
-		return err
-	}
-	none := *e
-	none.Outcome = sqldb.NotApplied
-	return &none
 }
 
 // pop returns a free slot of a shard, or nil. The one that was used last comes first, so that a replica that is asked

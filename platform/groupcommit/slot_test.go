@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -180,5 +181,54 @@ func TestOldSlotsAreDeleted(t *testing.T) {
 	cancel()
 	if err := r.slots.Run(over, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A caller that leaves while the answer of its group is lost may repeat its request: the group is sent again for the
+// others alone.
+func TestWhoHasLeftIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	proxy := faultproxy.New(t, dsn)
+	ctx, leave := context.WithCancel(t.Context())
+	left, gathered := make(chan error, 1), make(chan struct{})
+	var sends [][]request
+	r := start(t, dsn, proxy.DSN(dsn), func(c *groupcommit.Config[string, request, int64]) {
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			sends = append(sends, slices.Clone(group))
+			<-gathered
+			if len(group) == 2 {
+				leave()
+				if err := <-left; !errors.Is(err, groupcommit.ErrUnknown) {
+					t.Errorf("the caller that left was told %v", err)
+				}
+				proxy.Cut(faultproxy.BeforeCommit, faultproxy.FIN)
+			}
+			return add(ctx, s, a, group)
+		}
+	})
+	first := make(chan error, 1)
+	go func() {
+		_, err := r.Do(t.Context(), request{key: "key-9"})
+		first <- err
+	}()
+	waittest.Eventually(t, "the first is sent", func() bool { return r.metric(t, "rowlock_coalesce_batch_size_count") == 1 })
+	stays := make(chan error, 1)
+	go func() {
+		_, err := r.Do(ctx, request{key: "key-1"})
+		left <- err
+	}()
+	go func() {
+		_, err := r.Do(t.Context(), request{key: "key-2"})
+		stays <- err
+	}()
+	waittest.Eventually(t, "two wait", func() bool { return r.metric(t, "rowlock_coalesce_queue_length") == 2 })
+	close(gathered)
+	if err := errors.Join(<-first, <-stays); err != nil {
+		t.Error(err)
+	}
+
+	if one, two := r.value(t, "key-1"), r.value(t, "key-2"); one != 0 || two != 1 {
+		t.Errorf("the counter of the one that left is %d, of the other %d; sent were %v", one, two, sends)
 	}
 }

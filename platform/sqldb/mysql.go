@@ -135,7 +135,7 @@ func (mysqlEngine) sessionSettings(s Settings, o *options) string {
 	lock, statement := o.timeouts(s)
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
-		", idle_transaction_timeout = " + seconds(idleTxTimeout) + " */" +
+		", idle_transaction_timeout = " + seconds(idleTxTimeoutMySQL) + " */" +
 		" /*!80000 , max_execution_time = " + Milliseconds(statement) +
 		", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
 }

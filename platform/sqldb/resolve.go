@@ -42,7 +42,7 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 			return nil
 		case err == nil:
 			db.metrics.resolved.WithLabelValues(resultAborted).Inc()
-			return notApplied(lost)
+			return AsNotApplied(Classify(lost, true))
 		case !passes(err) || !pause(ctx, resolveInterval):
 			db.metrics.resolved.WithLabelValues(resultUnknown).Inc()
 			db.metrics.unknown.WithLabelValues(Classify(lost, true).operation).Inc()
@@ -70,9 +70,14 @@ func passes(err error) bool {
 	return ok && e.Reason != Other && e.Reason != Constraint && e.Reason != Data
 }
 
-// notApplied returns err with the outcome NotApplied.
-func notApplied(err error) error {
-	e := *Classify(err, true)
-	e.Outcome = NotApplied
-	return &e
+// AsNotApplied returns err with the outcome NotApplied, for a caller that knows that nothing was applied, or that what
+// was does not count. An error that is not the database's is returned unchanged.
+func AsNotApplied(err error) error {
+	e, ours := errors.AsType[*Error](err)
+	if !ours {
+		return err
+	}
+	known := *e
+	known.Outcome = NotApplied
+	return &known
 }

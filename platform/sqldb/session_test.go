@@ -40,12 +40,12 @@ func TestSettings(t *testing.T) {
 	}{
 		"PostgreSQL": {
 			dbtest.Empty, sqldb.PoolerNone, showPostgres,
-			"read committed, 1500ms, 2min, 10s, 200ms", "read committed, 5s, 8s, 10s, 200ms",
-			"read committed, 5s, 8s, 10s, 200ms",
+			"read committed, 1500ms, 2min, 2s, 200ms", "read committed, 5s, 8s, 2s, 200ms",
+			"read committed, 5s, 8s, 2s, 200ms",
 		},
 		"PgBouncer": {
 			throughPgBouncer, sqldb.PoolerTransaction, showPostgres,
-			"read committed, 1500ms, 2min, 10s, 0", "read committed, 5s, 8s, 10s, 0",
+			"read committed, 1500ms, 2min, 2s, 0", "read committed, 5s, 8s, 2s, 0",
 			"read committed, 0, 0, 0, 0",
 		},
 		"MariaDB": {

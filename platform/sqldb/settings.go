@@ -73,8 +73,11 @@ const (
 	defaultStatementTimeout = 8 * time.Second
 	defaultConnectTimeout   = 5 * time.Second
 
-	// idleTxTimeout makes the server end a session that stalls inside a transaction.
-	idleTxTimeout = 10 * time.Second
+	// idleTxTimeout makes the server end a session that stalls inside a transaction, whose locks others wait for, and
+	// whose outcome is unknown until then. Transactions wait for nothing between their statements.
+	idleTxTimeout = 2 * time.Second
+	// idleTxTimeoutMySQL is longer: no outcome is asked for there.
+	idleTxTimeoutMySQL = 10 * time.Second
 
 	// Grace is how much longer than the server's own deadline the client waits for
 	// its answer: enough for an error to arrive, so that the server decides the

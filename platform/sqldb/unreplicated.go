@@ -14,8 +14,11 @@ import (
 
 // The notice is a warning, which client_min_messages=error would keep back.
 
-// SynchronousSQL is a condition of PostgreSQL: the server has synchronous standbys.
-const SynchronousSQL = `current_setting('synchronous_standby_names') <> ''`
+// ConfirmSQL is an expression of PostgreSQL for a query whose rows answer for an earlier change. Where the server has
+// synchronous standbys it writes a message into the log, once for a statement, so that the query's own commit waits for
+// them, and they have all that it has read. It is true where it does.
+const ConfirmSQL = `(SELECT pg_logical_emit_message(true, 'rowlock', '')
+                      WHERE current_setting('synchronous_standby_names') <> '') IS NOT NULL`
 
 // syncRepWait is the server's function that sends the notice; its text depends on
 // lc_messages, and its SQLSTATE is that of others.

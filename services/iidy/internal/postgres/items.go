@@ -2,22 +2,27 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
 // Get implements attempt.Repository. Reads are grouped, because one by one they cost the replica more.
 func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error) {
 	attempts, err := s.gets.Do(ctx, key{string(list), string(item)})
-	if err == nil && attempts < 0 {
+	switch {
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return 0, errors.Join(groupcommit.ErrLeft, ctx.Err())
+	case err == nil && attempts < 0:
 		return 0, attempt.ErrNotFound
 	}
-	return attempts, err
+	return attempts, sqldb.AsNotApplied(err) // it is a read
 }
 
 // Apply implements attempt.Repository. A change with a claim is a batch of one item, because the statement of a group
@@ -71,10 +76,20 @@ SELECT ARRAY(SELECT coalesce((SELECT l.attempts
 
 // get reads a group. The statement is sent after all its requests have arrived, so each sees the changes that were
 // acknowledged before it. It waits for no page.
-func (s *Store) get(ctx context.Context, group []key) (attempts []int64, err error) {
+func (s *Store) get(
+	ctx context.Context, session groupcommit.Session, _ *groupcommit.Attempt, group []key,
+) ([]*int64, error) {
 	g := newGroup(attempt.Increment, group)
-	err = s.db.GetUnqueued(ctx, (*pq.Int64Array)(&attempts), s.text.get, g.lists, g.items, g.distinct())
-	return attempts, err
+	var attempts pq.Int64Array
+	if err := session.GetContext(ctx, &attempts, s.text.get, g.lists, g.items, g.distinct()); err != nil {
+		return nil, err
+	}
+
+	answers := make([]*int64, len(attempts))
+	for i := range attempts {
+		answers[i] = &attempts[i]
+	}
+	return answers, nil
 }
 
 // The parts of the statements of changes. $1 to $3 are those of groupcommit's Run, $4 is the slot's place. lock_timeout

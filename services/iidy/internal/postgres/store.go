@@ -88,7 +88,9 @@ func New(o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.gets, err = newCommitter("iidy_get", o.Limits, requests{Read: s.get})
+	reads := o.Limits
+	reads.Contention = nil // they wait for no lock
+	s.gets, err = newCommitter("iidy_get", reads, requests{Repeat: s.get})
 	return s, err
 }
 
