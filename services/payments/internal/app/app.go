@@ -61,7 +61,8 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 
-	limits := c.GroupCommit(postgres.Schema, 1, cfg.RequestTimeout)
+	limits := c.GroupCommit("", 1, cfg.RequestTimeout) // without slots: its rows tell whose they are
+	limits.Pipeline = groupcommit.NewPipeline()
 	store, err := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	simulator, err := processor.New(fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
-		Limits: ledgerLimits(limits, ledger, cfg), Operations: c.Operations(),
+		Limits: ledgerLimits(limits, ledger), Operations: c.Operations(),
 	})
 	if err != nil {
 		return errors.Join(err, ledger.Close())
@@ -113,11 +114,10 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }
 
-// ledgerLimits returns the limits of the ledger's groups. Their slots are in the service's table, whose cleaning serves
-// them too, but belong to the ledger's pool. Its locks are not the service's: they are in no metric of those.
-func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB, cfg Config) groupcommit.Limits {
+// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's: they are in no metric of
+// those.
+func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB) groupcommit.Limits {
 	limits := service
-	limits.DB, limits.Slots = ledger, groupcommit.NewSlots(ledger, postgres.Schema, cfg.RequestTimeout)
-	limits.Contention, limits.Share = nil, nil
+	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
 	return limits
 }

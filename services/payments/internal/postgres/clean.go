@@ -3,10 +3,6 @@ package postgres
 import (
 	"context"
 	"time"
-
-	"github.com/jmoiron/sqlx"
-
-	"github.com/rowlock/rowlock/platform/groupcommit"
 )
 
 // deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
@@ -55,10 +51,8 @@ func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int)
 	return s.deleteBatch(ctx, deleteSettledSQL, limit, age.Microseconds())
 }
 
-// deleteBatch runs a statement that returns how many rows it has deleted.
+// deleteBatch runs a statement that returns how many rows it has deleted, again where its answer was lost.
 func (s *Store) deleteBatch(ctx context.Context, statement string, args ...any) (deleted int, err error) {
-	return groupcommit.Transact(ctx, s.options.Slots, func(ctx context.Context, tx *sqlx.Tx) (n int, err error) {
-		err = tx.GetContext(ctx, &n, statement, args...)
-		return n, err
-	})
+	err = s.options.DB.GetUnqueued(ctx, &deleted, statement, args...)
+	return deleted, err
 }

@@ -1,7 +1,7 @@
 // Package postgres stores payments and idempotency records in PostgreSQL, schema payments.
 //
-// A payment is claimed and settled by one statement each, which all concurrent payments of the replica share, and whose
-// outcome the group's slot proves (platform/groupcommit). In between it holds no connection and no lock.
+// A payment is claimed and settled by one statement each, which all concurrent payments of the replica share
+// (platform/groupcommit). In between it holds no connection and no lock.
 //
 //	request ──► claim ──► (processor) ──► settle
 //	             │  ▲                       └──► give back, drop
@@ -20,9 +20,12 @@
 //
 // # On failure
 //
-// After a lost answer the slot tells whether the group has committed; where the database does not come back before the
-// deadline, a claim says that nothing was applied, because nothing was charged, and a settlement that the outcome is
-// unknown. A claim that is left behind runs out; the request's repeat, or Overdue, takes it over.
+// No slot is needed: each row tells whose it is. After a lost answer the group is sent again. A claim recognises its
+// claim_id, a settlement its payment_id, and the end of a claim finds that it is over. A sending that was lost and
+// arrives late finds the same, or a fence that does not hold, and changes nothing; at worst it leaves a claim of a
+// request that has ended. Where the database does not come back before the deadline, a claim says that nothing was
+// applied, because nothing was charged, and a settlement that the outcome is unknown. A claim that is left behind runs
+// out; the request's repeat, or Overdue, takes it over.
 //
 // # Bounds
 //

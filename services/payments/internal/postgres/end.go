@@ -6,6 +6,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
@@ -31,13 +32,13 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 // fence is read from the locked row, and so after the wait for it.
 const (
 	endHead = `
-WITH ` + slotSQL + `, held AS MATERIALIZED (
-    SELECT l.n, l.gone, l.caller, l.key, l.mine, clock_timestamp() - statement_timestamp() AS waited
+WITH held AS MATERIALIZED (
+    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, c.gone, r.caller, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine
-              FROM unnest($5::text[], $6::text[], $7::uuid[], $8::bool[])
+              FROM unnest($2::text[], $3::text[], $4::uuid[], $5::bool[])
                    WITH ORDINALITY AS c (caller, key, claim_id, gone, n)
               JOIN payments.idempotency_records r ON r.key = c.key AND r.caller = c.caller
-             WHERE EXISTS (SELECT FROM slot)
+             WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
              ORDER BY r.key, r.caller
                FOR UPDATE OF r`
 
@@ -50,15 +51,12 @@ WITH ` + slotSQL + `, held AS MATERIALIZED (
 ), dropped AS (
     DELETE FROM payments.idempotency_records r USING held h
      WHERE h.mine AND h.gone AND r.key = h.key AND r.caller = h.caller
-), answers AS MATERIALIZED (
-    SELECT json_agg(CASE WHEN h.n IS NOT NULL OR NOT $4 THEN true END ORDER BY c.n) AS answers, max(h.waited) AS waited
-      FROM unnest($5::text[]) WITH ORDINALITY AS c (caller, n)
-      LEFT JOIN held h ON h.n = c.n
-)` + storeSQL
+)
+SELECT n, extract(epoch FROM waited)::float8 AS waited FROM held`
 )
 
-// sendEnds sends a group of ends: see groupcommit.Config.Send.
-func sendEnds(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []end) error {
+// sendEnds sends a group of ends: see groupcommit.Config.Repeat. A claim that has ended is no more the holder's.
+func sendEnds(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []end) ([]*bool, error) {
 	n := len(group)
 	callers, keys, claims, drops := texts(n), texts(n), texts(n), make(pq.BoolArray, n)
 	for i, e := range group {
@@ -66,5 +64,20 @@ func sendEnds(ctx context.Context, session groupcommit.Session, a *groupcommit.A
 		claims[i], drops[i] = string(e.held.ClaimID), e.drop
 	}
 
-	return a.Run(ctx, session, skipLocked(a, endHead, endTail), a.SkipLocked, callers, keys, claims, drops)
+	var rows []struct {
+		N      int     `db:"n"`
+		Waited float64 `db:"waited"`
+	}
+	err := session.SelectContext(ctx, &rows, skipLocked(a, endHead, endTail), sqldb.Milliseconds(a.LockWait), callers,
+		keys, claims, drops)
+	if err != nil {
+		return nil, err
+	}
+
+	answers := missing[bool](a, n)
+	for _, row := range rows {
+		answers[row.N-1] = new(bool)
+		a.WaitedFor(row.Waited)
+	}
+	return answers, nil
 }

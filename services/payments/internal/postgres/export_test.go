@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -20,33 +19,45 @@ func (s *Store) ClaimGroup(
 	for i, c := range group {
 		bids[i] = bid{Claim: c, same: c.Fingerprint.Sum, earlier: earlier}
 	}
-	a := groupcommit.Attempt{Number: 1, LockWait: time.Minute, SkipLocked: skip}
+	a := groupcommit.Attempt{LockWait: time.Minute, SkipLocked: skip}
 	if skip {
 		a.LockWait = 100 * time.Millisecond
 	}
+	var replies []*reply
 	err = s.options.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		const slot = `INSERT INTO payments.slots (id, attempt, used_at) VALUES (gen_random_uuid(), 0, now()) RETURNING id`
-		if err := tx.GetContext(ctx, &a.Slot, slot); err != nil {
-			return err
-		}
-		return sendClaims(ctx, tx, &a, bids)
+		var err error
+		replies, err = sendClaims(ctx, tx, &a, bids)
+		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 
-	var replies []*reply
-	err = json.Unmarshal(a.Answers, &replies)
 	for i, r := range replies {
 		switch {
 		case r == nil:
 			wait = append(wait, group[i].Key.Value)
-		case r.Claim != nil:
+		case r.claim != nil:
 			claimed = append(claimed, group[i].Key.Value)
 		}
 	}
-	return claimed, wait, err
+	return claimed, wait, nil
 }
+
+// ClaimAgain sends a claim as if an earlier sending might have been applied, and reports whether it took the key over.
+func (s *Store) ClaimAgain(ctx context.Context, c payment.Claim) (takenOver bool, err error) {
+	var replies []*reply
+	a := groupcommit.Attempt{LockWait: time.Minute, Again: true}
+	err = s.options.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		var err error
+		replies, err = sendClaims(ctx, tx, &a, []bid{{Claim: c, same: c.Fingerprint.Sum}})
+		return err
+	})
+	return err == nil && replies[0] != nil && replies[0].claim != nil && replies[0].claim.takenOver, err
+}
+
+// ClaimSQL returns the statement of claims that are named or not.
+func ClaimSQL(named bool) string { return claimSQL(named, false) }
 
 // The statements whose plans are tested.
 const (
@@ -55,7 +66,6 @@ const (
 	DeleteSettledSQL = deleteSettledSQL
 	OverdueSQL       = overdueSQL
 	OpenSQL          = openSQL
-	ClaimSQL         = claimHead + claimMade + claimTail
 	SettleSQL        = settleHead + settleTail
 	EndSQL           = endHead + endTail
 )

@@ -4,15 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
-	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
 // overdueSQL takes over claims that ran out, none that another replica looks at. A claim that was given back after a
 // look, when claimed_until became that time, is due again after half of its age, but not before $1 microseconds; and
-// once more when its record's life is over.
+// once more when its record's life is over. Claims that a lost answer has taken over run out again.
 const overdueSQL = `
 WITH due AS MATERIALIZED (
     SELECT caller, key
@@ -52,11 +49,9 @@ type overdueRow struct {
 // Overdue implements payment.Repository.
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
 	id := payment.ClaimID(payment.NewID(time.Now()))
-	rows, err := groupcommit.Transact(ctx, s.options.Slots,
-		func(ctx context.Context, tx *sqlx.Tx) (rows []overdueRow, err error) {
-			err = tx.SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
-			return rows, err
-		})
+	var rows []overdueRow
+	err := s.options.DB.SelectUnqueued(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id),
+		limit)
 
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {

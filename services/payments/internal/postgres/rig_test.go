@@ -13,7 +13,6 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
@@ -42,7 +41,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	if o.LockWait == 0 {
 		o.LockWait = 10 * time.Second
 	}
-	o.DB, o.Slots = db, groupcommit.NewSlots(db, postgres.Schema, time.Minute)
+	o.DB = db
 	o.Encode, o.Contention, o.Queue = paymenttest.Encode, waits.Metrics, 1024
 	if o.StatementTimeout == 0 {
 		o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second

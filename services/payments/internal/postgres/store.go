@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"time"
@@ -57,14 +58,14 @@ func New(o Options) (*Store, error) {
 
 	claims, claimsErr := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
 		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size, Held: true,
-		Send: sendClaims,
+		Repeat: sendClaims,
 	})
 	settles, settlesErr := groupcommit.New(groupcommit.Config[payment.Key, settlement, settled]{
 		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
-		Size: settlement.size, Send: sendSettlements,
+		Size: settlement.size, Repeat: sendSettlements,
 	})
 	ends, endsErr := groupcommit.New(groupcommit.Config[payment.Key, end, bool]{
-		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key }, Send: sendEnds,
+		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key }, Repeat: sendEnds,
 	})
 
 	s := &Store{options: o, claims: claims, settles: settles, ends: ends}
@@ -80,48 +81,26 @@ const completed = "COMPLETED"
 
 // record is what a key's row says to a request that does not hold it.
 type record struct {
-	Status      string `json:"status"`
-	Fingerprint []byte `json:"fingerprint"`
-	Version     string `json:"version"`
-	PaymentID   string `json:"payment_id"` // this and the following: of a completed record
-	Code        int    `json:"code"`
-	Body        string `json:"body"`
+	Status      sql.NullString `db:"status"`
+	Fingerprint []byte         `db:"request_fingerprint"`
+	Version     sql.NullString `db:"fingerprint_version"`
+	PaymentID   sql.NullString `db:"payment_id"` // this and the following: of a completed record
+	Code        sql.NullInt32  `db:"response_status"`
+	Body        []byte         `db:"response_body"`
+}
+
+const recordColumns = `r.status, r.request_fingerprint, r.fingerprint_version, r.payment_id, r.response_status,
+           r.response_body`
+
+func (r record) fingerprint() payment.Fingerprint {
+	return payment.Fingerprint{Sum: r.Fingerprint, Version: r.Version.String}
 }
 
 func (r record) domain() *payment.Record {
 	return &payment.Record{
-		PaymentID: payment.ID(r.PaymentID), Receipt: payment.Receipt{Code: r.Code, Data: []byte(r.Body)},
+		PaymentID: payment.ID(r.PaymentID.String), Receipt: payment.Receipt{Code: int(r.Code.Int32), Data: r.Body},
 	}
 }
-
-// The parts that the statements share.
-const (
-	// recordJSON is a record; the text of response_body keeps its bytes.
-	recordJSON = `json_build_object('status', r.status, 'fingerprint', encode(r.request_fingerprint, 'base64'),
-                                    'version', r.fingerprint_version, 'payment_id', r.payment_id,
-                                    'code', r.response_status, 'body', r.response_body::text)`
-
-	// slotSQL locks the group's slot. What changes a row needs it, and so comes later. lock_timeout is set in a sub-select
-	// that is evaluated before any row is touched.
-	slotSQL = `slot AS MATERIALIZED (
-    SELECT id
-      FROM payments.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-)`
-
-	// storeSQL stores the answers in the slot and returns them.
-	storeSQL = `, stored AS (
-    UPDATE payments.slots s
-       SET attempt = $2, answers = a.answers, used_at = clock_timestamp()
-      FROM answers a
-     WHERE s.id = (SELECT id FROM slot)
-    RETURNING s.answers, a.waited
-)
-SELECT answers, coalesce(extract(epoch FROM waited), 0)::float8 AS waited FROM stored`
-)
 
 // skipLocked returns a statement that waits for locked rows, or skips them, as an attempt wants it.
 func skipLocked(a *groupcommit.Attempt, head, tail string) string {
@@ -129,6 +108,18 @@ func skipLocked(a *groupcommit.Attempt, head, tail string) string {
 		return head + " SKIP LOCKED" + tail
 	}
 	return head + tail
+}
+
+// missing returns the answers to requests whose records were not found: nil where locked records are skipped, and the
+// next statement tells whether there is one.
+func missing[R any](a *groupcommit.Attempt, n int) []*R {
+	answers := make([]*R, n)
+	for i := range answers {
+		if !a.SkipLocked {
+			answers[i] = new(R)
+		}
+	}
+	return answers
 }
 
 func texts(n int) pq.StringArray  { return make(pq.StringArray, n) }

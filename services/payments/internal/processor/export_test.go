@@ -2,7 +2,6 @@ package processor
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -17,20 +16,13 @@ func (s *Simulator) Group(ctx context.Context, charges ...payment.Charge) (texts
 	for i, c := range charges {
 		group[i] = s.entryOf(c)
 	}
-	a := groupcommit.Attempt{Number: 1, LockWait: time.Minute}
-	err = s.ledger.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		const slot = `INSERT INTO payments.slots (id, attempt, used_at) VALUES (gen_random_uuid(), 0, now()) RETURNING id`
-		if err := tx.GetContext(ctx, &a.Slot, slot); err != nil {
-			return err
-		}
-		return sendEntries(ctx, tx, &a, group)
-	})
-	if err != nil {
-		return nil, err
-	}
-
+	a := groupcommit.Attempt{LockWait: time.Minute}
 	var answers []*entry
-	err = json.Unmarshal(a.Answers, &answers)
+	err = s.ledger.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		var err error
+		answers, err = sendEntries(ctx, tx, &a, group)
+		return err
+	})
 	for _, e := range answers {
 		switch {
 		case e == nil:

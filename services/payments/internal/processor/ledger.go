@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/lib/pq"
 
@@ -17,15 +18,15 @@ const LedgerConns = 2
 
 // entry holds a row of the ledger.
 type entry struct {
-	Key         string `db:"processor_key"       json:"-"`
-	Amount      int64  `db:"amount"              json:"amount"`
-	Currency    string `db:"currency"            json:"currency"`
-	Card        []byte `db:"card_fingerprint"    json:"card"`
-	Ride        []byte `db:"ride_fingerprint"    json:"ride"`
-	Version     string `db:"fingerprint_version" json:"version"`      // of both fingerprints
-	DeclineCode string `db:"decline_code"        json:"decline_code"` // "": charged
+	Key         string `db:"processor_key"`
+	Amount      int64  `db:"amount"`
+	Currency    string `db:"currency"`
+	Card        []byte `db:"card_fingerprint"`
+	Ride        []byte `db:"ride_fingerprint"`
+	Version     string `db:"fingerprint_version"` // of both fingerprints
+	DeclineCode string `db:"decline_code"`        // "": charged
 	// Fresh says that this call has entered it. The other members are not set then.
-	Fresh bool `json:"fresh"`
+	Fresh bool
 }
 
 // size returns the bytes that an entry takes on the wire.
@@ -35,7 +36,7 @@ func (e entry) size() int {
 }
 
 // ledger is the simulator's table payments.processor_charges. Entries are never changed. Concurrent charges share one
-// statement, whose outcome the group's slot proves.
+// statement.
 type ledger struct {
 	db      *sqldb.DB
 	entries *groupcommit.Committer[string, entry, entry]
@@ -45,7 +46,7 @@ func newLedger(limits groupcommit.Limits) (l *ledger, err error) {
 	l = &ledger{db: limits.DB}
 	l.entries, err = groupcommit.New(groupcommit.Config[string, entry, entry]{
 		Limits: limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
-		Send: sendEntries,
+		Repeat: sendEntries,
 	})
 	return l, err
 }
@@ -53,66 +54,41 @@ func newLedger(limits groupcommit.Limits) (l *ledger, err error) {
 // enter enters an entry, or returns the one that its key has.
 func (l *ledger) enter(ctx context.Context, e entry) (entry, error) { return l.entries.Do(ctx, e) }
 
-// find returns the entry of a key, or payment.ErrNotCharged. It takes no lock and waits for none.
-func (l *ledger) find(ctx context.Context, key string) (found entry, err error) {
-	const query = `
+const readSQL = `
 SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version,
        coalesce(decline_code, '') AS decline_code
   FROM payments.processor_charges
- WHERE processor_key = $1`
-	err = l.db.GetContext(ctx, &found, query, key)
+ WHERE processor_key = ANY ($1::text[])`
+
+// find returns the entry of a key, or payment.ErrNotCharged. It takes no lock and waits for none.
+func (l *ledger) find(ctx context.Context, key string) (found entry, err error) {
+	err = l.db.GetContext(ctx, &found, readSQL, pq.StringArray{key})
 	if errors.Is(err, sql.ErrNoRows) {
 		return entry{}, payment.ErrNotCharged
 	}
 	return found, err
 }
 
-// enterSQL enters the keys that have no entry, in the order of the keys, so that replicas do not deadlock, and returns
-// the others' entries without a lock. It waits for a session that is entering one of the keys. A key whose entry was
-// committed since the statement began gets null, and so do all but the first entry of a key: the next statement sees
-// what stands there. lock_timeout is set in a sub-select that is evaluated before any row is touched.
-const enterSQL = `
-WITH slot AS MATERIALIZED (
-    SELECT id
-      FROM payments.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-), asked AS MATERIALIZED (
-    SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, e.decline_code, e.n,
-           row_number() OVER (PARTITION BY e.processor_key ORDER BY e.n) = 1 AS first,
-           c.processor_key IS NOT NULL AS there,
-           json_build_object('amount', c.amount, 'currency', c.currency, 'card', encode(c.card_fingerprint, 'base64'),
-                             'ride', encode(c.ride_fingerprint, 'base64'), 'version', c.fingerprint_version,
-                             'decline_code', c.decline_code) AS entry
-      FROM unnest($4::text[], $5::bigint[], $6::text[], $7::bytea[], $8::bytea[], $9::text[], $10::text[])
-           WITH ORDINALITY AS e (processor_key, amount, currency, card, ride, version, decline_code, n)
-      LEFT JOIN payments.processor_charges c ON c.processor_key = e.processor_key
-), entered AS (
-    INSERT INTO payments.processor_charges AS c
-           (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
-    SELECT processor_key, amount, currency, card, ride, version, nullif(decline_code, '')
-      FROM asked
-     WHERE EXISTS (SELECT FROM slot) AND first AND NOT there
-     ORDER BY processor_key COLLATE "C"
-    ON CONFLICT (processor_key) DO NOTHING
-    RETURNING c.processor_key
-), answers AS MATERIALIZED (
-    SELECT json_agg(CASE WHEN there THEN entry
-                         WHEN first AND entered.processor_key IS NOT NULL THEN json_build_object('fresh', true)
-                    END ORDER BY n) AS answers
-      FROM asked
-      LEFT JOIN entered ON entered.processor_key = asked.processor_key
-)
-UPDATE payments.slots s
-   SET attempt = $2, answers = a.answers, used_at = clock_timestamp()
-  FROM answers a
- WHERE s.id = (SELECT id FROM slot)
-RETURNING s.answers, 0::float8 AS waited`
+// insertSQL enters the keys that have no entry, in the order of the keys, so that replicas do not deadlock. It waits for
+// a session that is entering one of them, and takes no lock of an entry that is there. lock_timeout is set in a
+// sub-select that is evaluated before any row is touched.
+const insertSQL = `
+INSERT INTO payments.processor_charges
+       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
+SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, nullif(e.decline_code, '')
+  FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[], $7::text[], $8::text[])
+       WITH ORDINALITY AS e (processor_key, amount, currency, card, ride, version, decline_code, n)
+ WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
+ ORDER BY e.processor_key COLLATE "C", e.n
+ON CONFLICT (processor_key) DO NOTHING
+RETURNING processor_key`
 
-// sendEntries sends a group of entries: see groupcommit.Config.Send.
-func sendEntries(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []entry) error {
+// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters what is new and reads the others in a
+// younger snapshot: what stood in the way is committed by then. An entry behind another one with its key in the group
+// gets the other one, and one that was removed meanwhile waits for the next sending.
+func sendEntries(
+	ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []entry,
+) ([]*entry, error) {
 	n := len(group)
 	keys, currencies, versions := make(pq.StringArray, n), make(pq.StringArray, n), make(pq.StringArray, n)
 	amounts, declines := make(pq.Int64Array, n), make(pq.StringArray, n)
@@ -122,5 +98,34 @@ func sendEntries(ctx context.Context, s groupcommit.Session, a *groupcommit.Atte
 		cards[i], rides[i], versions[i], declines[i] = e.Card, e.Ride, e.Version, e.DeclineCode
 	}
 
-	return a.Run(ctx, s, enterSQL, keys, amounts, currencies, cards, rides, versions, declines)
+	var entered []string
+	err := s.SelectContext(ctx, &entered, insertSQL, sqldb.Milliseconds(a.LockWait), keys, amounts, currencies, cards,
+		rides, versions, declines)
+	if err != nil {
+		return nil, err
+	}
+
+	var others []string
+	answers := make([]*entry, n)
+	for i, key := range keys {
+		if at := slices.Index(entered, key); at >= 0 {
+			entered = slices.Delete(entered, at, at+1)
+			answers[i] = &entry{Fresh: true}
+		} else {
+			others = append(others, key)
+		}
+	}
+	if len(others) == 0 {
+		return answers, nil
+	}
+
+	var there []entry
+	err = s.SelectContext(ctx, &there, readSQL, pq.StringArray(others))
+	for i, key := range keys {
+		at := slices.IndexFunc(there, func(e entry) bool { return e.Key == key })
+		if at >= 0 && answers[i] == nil {
+			answers[i] = &there[at]
+		}
+	}
+	return answers, err
 }

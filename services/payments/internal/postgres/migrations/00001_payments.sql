@@ -77,17 +77,7 @@ CREATE TABLE payments.processor_charges (
 -- For the search for charges without a payment.
 CREATE INDEX processor_charges_created_at ON payments.processor_charges (created_at);
 
--- A slot proves the outcome of a group, of payments or of charges, whose answer was lost (platform/groupcommit). A few
--- rows are updated all the time: the free space keeps a row's versions on its page.
-CREATE TABLE payments.slots (
-    id      uuid PRIMARY KEY,
-    attempt bigint NOT NULL,
-    answers json,
-    used_at timestamptz NOT NULL
-) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0);
-
 -- +goose Down
-DROP TABLE payments.slots;
 DROP TABLE payments.processor_charges;
 DROP TABLE payments.payments;
 DROP TABLE payments.idempotency_records;
