@@ -4,8 +4,8 @@
 #
 #   k8s/roles.sh | kubectl apply --namespace rowlock -f -
 #
-# Run again it makes new ones, and replicas that run then need a restart. PSQL is a command that runs psql in the database as an administrator: by default in the pod that postgres.yaml makes, in kubectl's current
-# namespace. HOST, PORT and DBNAME go into the secrets, for a server of your own:
+# Run again it makes new ones, and replicas that run then need a restart. PSQL is a command that runs psql in the database as an administrator: by
+# default in the pod that postgres.yaml makes, in kubectl's current namespace. HOST, PORT and DBNAME go into the secrets, for a server of your own:
 #
 #   PSQL="psql $ADMIN" HOST=db.example k8s/roles.sh | kubectl apply --namespace rowlock -f -
 set -euo pipefail

@@ -74,6 +74,10 @@ func TestNotes(t *testing.T) {
 			"Callers of " + all + " need a token of the audience rowlock from https://kubernetes.default.svc.cluster.local",
 			"policy.yaml in the ConfigMap rowlock-auth allows",
 		},
+		"global: {auth: {enabled: true, existingConfigMap: policy}}\n" +
+			"pyggpot: {networkPolicy: {adminFrom: []}, extraEnvFrom: [{configMapRef: {name: flags}}]}": {
+			"These ConfigMaps must exist too: flags policy\n", "Metrics of " + strings.TrimSuffix(all, ", pyggpot") + " are for",
+		},
 		"iidy: {httpRoute: {enabled: true, parentRefs: [{name: public}]}}": {
 			"WARNING: the NetworkPolicy of iidy admits no ingress controller and no gateway",
 		},

@@ -58,31 +58,6 @@ func names[V any](all []V, name func(V) string) (found []string) {
 	return found
 }
 
-// Without auth no replica has a token or asks for one, there is no policy, and no way to the API server.
-func TestAuthIsOffByDefault(t *testing.T) {
-	t.Parallel()
-	all := render(t, umbrella, "")
-	for _, w := range workloads() {
-		pod := get[apps.Deployment](t, all, "Deployment/"+w).Spec.Template.Spec
-		want := map[string]string{"AUTH": "off"}
-		if strings.HasSuffix(w, "-work") {
-			want = map[string]string{}
-		}
-		if got := authOf(pod.Containers[0]); !maps.Equal(got, want) {
-			t.Errorf("%s gets %v, want %v", w, got, want)
-		}
-		for _, v := range pod.Volumes {
-			if v.Projected != nil {
-				t.Errorf("%s has %s", w, raw(t, v))
-			}
-		}
-	}
-	check := get[core.Pod](t, all, "Pod/rowlock-check").Spec
-	if len(check.Volumes) > 0 || check.ServiceAccountName != "" {
-		t.Errorf("the check has a token: %s", raw(t, check))
-	}
-}
-
 // With auth on the replicas that serve get the policy, and a short token for the API server with the cluster's CA; the
 // workers, which have no API, and the container that migrates get nothing of it.
 func TestReplicasThatServeIdentifyCallers(t *testing.T) {

@@ -187,7 +187,8 @@ type externalSecret struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
 	Spec struct {
-		SecretStoreRef struct {
+		RefreshInterval string `json:"refreshInterval"`
+		SecretStoreRef  struct {
 			Kind string `json:"kind"`
 			Name string `json:"name"`
 		} `json:"secretStoreRef"`
@@ -199,7 +200,8 @@ type externalSecret struct {
 	} `json:"spec"`
 }
 
-// Each secret that a pod cannot start without comes from its entry in the store, and no other secret does.
+// Each secret that a pod cannot start without comes from its entry in the store, and no other secret does. A new
+// password comes in the minute that the example speaks of.
 func TestSecretsComeFromAStore(t *testing.T) {
 	t.Parallel()
 	manifests, err := template(t, helm4, umbrella, read(t, umbrella+"/examples/"+secretsExample))
@@ -211,6 +213,9 @@ func TestSecretsComeFromAStore(t *testing.T) {
 	for _, one := range brought {
 		got = append(got, one.Metadata.Name)
 		entries = append(entries, one.Spec.DataFrom[0].Extract.Key)
+		if every := one.Spec.RefreshInterval; every != "1m" {
+			t.Errorf("%s is read every %s, want 1m", one.Metadata.Name, every)
+		}
 	}
 	for _, o := range all {
 		for _, c := range podOf(o).Containers {

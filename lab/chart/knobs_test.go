@@ -142,6 +142,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"service.loadBalancerSourceRanges", "Service/rowlock", "spec.loadBalancerSourceRanges", list{"192.0.2.0/24"}},
 			{"service.externalTrafficPolicy", "Service/rowlock", "spec.externalTrafficPolicy", "Local"},
 			{"service.trafficDistribution", "Service/rowlock", "spec.trafficDistribution", "PreferSameZone"},
+			{"service.trafficDistribution", "Service/rowlock-internal", "spec.trafficDistribution", "PreferSameZone"},
 			{"service.headless.enabled", "Service/rowlock-headless", "spec.clusterIP", "None"},
 			{"service.ipFamilyPolicy", "Service/rowlock", "spec.ipFamilyPolicy", "PreferDualStack"},
 			{"service.ipFamilies", "Service/rowlock-internal", "spec.ipFamilies", list{"IPv6", "IPv4"}},
@@ -290,6 +291,7 @@ spool: {enabled: true, maxMiB: 300}
 			{"auth.enabled", deployment, container + "env.3", dict{"name": "AUTH", "value": "token"}},
 			{"spool.enabled", deployment, container + "volumeMounts.0", dict{"mountPath": "/tmp", "name": "spool"}},
 			{"spool.maxMiB", "ConfigMap/rowlock", "data.SPOOL_MAX", "300MiB"},
+			{"spool.maxMiB", deployment, pod + "volumes.0.emptyDir.sizeLimit", "364Mi"},
 		},
 	}, {
 		name: "callers of another namespace, and a password in a file", chart: alone,

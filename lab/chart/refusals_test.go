@@ -28,7 +28,6 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`count.replicas=3`, `at '/count': missing properties 'database', 'enabled', 'image'`},
 			{`counts.replica=3`, `additional properties 'replica' not allowed`},
 			{`counts.image.tga="x"`, `at '/image': additional properties 'tga' not allowed`},
-			{`global.imagePullSecrets=["pull"]`, `at '/global/imagePullSecrets/0': got string, want object`},
 			{`iidy.imagePullSecrets=["pull"]`, `at '/imagePullSecrets/0': got string, want object`},
 			{`iidy.podLabels.app\.kubernetes\.io/name="x"`, `at '/podLabels/app.kubernetes.io~1name': got string, want null`},
 			{`dashboards.labels.helm\.sh/chart="x"`, `at '/dashboards/labels/helm.sh~1chart': got string, want null`},
@@ -99,7 +98,6 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`iidy.image.tag="a b"`, `at '/image/tag': 'a b' does not match`},
 			{`payments.image.tag="1@sha256:12"`, `at '/image/tag': '1@sha256:12' does not match`},
 			{`global.image.tag=1234567`, `at '/global/image/tag': got number, want string`},
-			{`global.database.maxConnection=1`, `additional properties 'maxConnection' not allowed`},
 			{`global.database.pooler=""`, `at '/global/database/pooler': value must be one of 'none', 'transaction'`},
 			{`test.image.repository=null`, `at '/test/image': missing property 'repository'`},
 		},
@@ -125,7 +123,13 @@ func TestTheTemplatesRefuse(t *testing.T) {
 	t.Parallel()
 	const uri, secret = `database: {keys: {uri: uri}}`, `{existingSecret: a, key: b}`
 	wantRefused(t, umbrella, `counts: {config: {PGPORT: 5432}}`, `counts.config.PGPORT: the chart sets PGPORT by`)
+	wantRefused(t, umbrella, `global: {auht: {enabled: true}}`, `global.auht: there is no such value`)
 	for _, c := range [][2]string{
+		{`global: {database: {maxConnection: 1}}`, `global.database.maxConnection: there is no such value`},
+		{
+			`topologySpread: {whenUnsatisfiableOf: {rack: DoNotSchedule}}`,
+			`service.topologySpread.whenUnsatisfiableOf: rack is not in topologyKeys`,
+		},
 		{`database: {existingSecret: ""}`, `service.database.existingSecret is required`},
 		{`image: {repository: ""}`, `service.image.repository is required`},
 		{`autoscaling: {enabled: true, minReplicas: 5}`, `service: autoscaling.minReplicas (5) is more than`},
@@ -198,6 +202,7 @@ func TestUnusualValuesAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{
 		`
+global: {cattle: {clusterId: c-1}, systemDefaultRegistry: ""} # Rancher's
 counts: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s, REQUEST_TIMEOUT: 3s}, shutdown: {timeoutSeconds: 4}}
 events: {config: null}
 iidy: {config: {REQUEST_TIMEOUT: 1m30s}} # the service judges these two

@@ -44,7 +44,7 @@ global:
   priorityClassName: high
   dnsConfig: {options: [{name: ndots, value: "1"}]}
   hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
-  topologySpread: {topologyKeys: [rack], whenUnsatisfiableOf: {row: DoNotSchedule}}
+  topologySpread: {topologyKeys: [rack, row], whenUnsatisfiableOf: {row: DoNotSchedule}}
 iidy:
   imagePullSecrets: [{name: own}, {name: common}]
   nodeSelector: {disk: hdd}
@@ -57,13 +57,13 @@ iidy:
 `))
 	// Deployments and their spread, and the rest of any pod.
 	common := [2]string{
-		`rack/ScheduleAnyway`,
+		`[rack/ScheduleAnyway row/DoNotSchedule]`,
 		`[{"name":"common"}]{"disk":"ssd","zone":"a"}[{"key":"spot","operator":"Exists"}]` +
 			`{"nodeAffinity":{},"podAntiAffinity":{}}high{"options":[{"name":"ndots","value":"1"}]}` +
 			`[{"ip":"10.0.0.5","hostnames":["db"]}]`,
 	}
 	own := [2]string{
-		`rack/DoNotSchedule`,
+		`[rack/DoNotSchedule row/DoNotSchedule]`,
 		`[{"name":"own"},{"name":"common"}]{"disk":"hdd","zone":"a"}[{"key":"own","operator":"Exists"}]` +
 			`{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}},"podAntiAffinity":{}}` +
 			`low{"searches":["example"],"options":[{"name":"ndots","value":"1"}]}[{"ip":"10.0.0.6","hostnames":["db"]}]`,
@@ -74,8 +74,11 @@ iidy:
 			want = own
 		}
 		if strings.HasPrefix(name, "Deployment/") {
-			spread := pod.TopologySpreadConstraints[0]
-			if got := spread.TopologyKey + "/" + string(spread.WhenUnsatisfiable); got != want[0] {
+			var spreads []string
+			for _, spread := range pod.TopologySpreadConstraints {
+				spreads = append(spreads, spread.TopologyKey+"/"+string(spread.WhenUnsatisfiable))
+			}
+			if got := fmt.Sprint(spreads); got != want[0] {
 				t.Errorf("%s is spread by %s, want %s", name, got, want[0])
 			}
 		}

@@ -57,12 +57,11 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 	}
 }
 
-// The Grafana operator finds each dashboard by its ConfigMap, for the Grafanas that are selected.
+// The Grafana operator finds each dashboard by its ConfigMap, for the Grafanas that are selected. A sidecar finds none.
 func TestTheGrafanaOperatorGetsEveryDashboard(t *testing.T) {
 	t.Parallel()
 	const selected = `
 dashboards:
-  enabled: true
   grafanaOperator: {enabled: true, instanceSelector: {matchLabels: {dashboards: null, team: a}}}
 `
 	all := renderAlike(t, umbrella, selected)
@@ -79,6 +78,9 @@ dashboards:
 		}
 		if want := map[string]string{"team": "a"}; !maps.Equal(got.InstanceSelector.MatchLabels, want) {
 			t.Errorf("%s selects %v, want %v", name, got.InstanceSelector.MatchLabels, want)
+		}
+		if label, found := source.Labels["grafana_dashboard"]; found {
+			t.Errorf("%s has the label grafana_dashboard=%s", source.Name, label)
 		}
 		if !got.AllowCrossNamespaceImport {
 			t.Errorf("%s is for the Grafanas of its own namespace alone", name)

@@ -99,7 +99,8 @@ const acknowledged = requestCount +
 func rollout() Row {
 	return Row{Title: "A rollout", Panels: []Panel{
 		series("Replicas ready", UnitShort,
-			"Replicas that get requests, per Deployment: never fewer than before a rollout began. Needs kube-state-metrics.",
+			"Replicas that get requests, per Deployment: one fewer while a replica starts (maxSurge 0). "+
+				"Needs kube-state-metrics.",
 			query("max by (deployment) (kube_deployment_status_replicas_ready"+ofWorkloads("deployment")+")",
 				"{{deployment}}")),
 		series("Versions", UnitShort,

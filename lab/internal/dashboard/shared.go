@@ -159,7 +159,8 @@ func latencyRow() Row {
 	return Row{Title: "Latency", Panels: []Panel{
 		heatmap("Latency", UnitSeconds,
 			"Requests per second by how long they took: the darker, the more. A second band above the usual one is requests "+
-				"that waited, for a lock, for a connection or for a group; one band that rises is a slow database.",
+				"that waited, for a lock, for a connection or for a group; one band that rises is a slow database. Reads the "+
+				"classic buckets.",
 			requestSeconds).exemplars(),
 		series("Latency by route, 99th percentile", UnitSeconds,
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+

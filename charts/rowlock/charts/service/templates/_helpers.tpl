@@ -80,3 +80,19 @@ and has lost its last digits when it is too large.
 {{- int64 .value -}}
 {{- end -}}
 {{- end -}}
+
+{{/*
+Fails on a key below global that VALUES.md does not list. For a release's own chart alone: a parent's globals are for others too, and Rancher adds
+two to any. Takes a dict of root, path and values.
+*/}}
+{{- define "service.checkGlobal" -}}
+{{- $rows := .root.Files.Get "VALUES.md" -}}
+{{- range $key, $value := .values -}}
+{{- $path := printf "%s.%s" $.path $key -}}
+{{- if contains (printf "| `%s." $path) $rows -}}
+{{- include "service.checkGlobal" (dict "root" $.root "path" $path "values" $value) -}}
+{{- else if not (or (contains (printf "| `%s` |" $path) $rows) (has $path (list "global.cattle" "global.systemDefaultRegistry"))) -}}
+{{- fail (printf "%s: there is no such value; VALUES.md lists all" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -22,7 +22,9 @@ WARNING: fewer than three are left. Monitoring and people need a few too.
 {{- $trusting = append $trusting $name -}}
 {{- end -}}
 {{- if include "service.networkPolicy" . -}}
+{{- if not (hasKey .Values.networkPolicy "adminFrom") -}}
 {{- $guarded = append $guarded $name -}}
+{{- end -}}
 {{- if not (include "service.networkPolicyValues" . | fromYaml).from -}}
 {{- $labelled = append $labelled $name -}}
 {{- end -}}
@@ -55,11 +57,12 @@ The database's certificate is not verified by {{ join ", " . }} (sslmode=require
 {{- end }}
 {{- end -}}
 
-{{/* What must be there before pods start: images and secrets. Takes a dict of services and images, a list of others that pods run. */}}
+{{/* What must be there before pods start: images, secrets and ConfigMaps. Takes a dict of services and images, a list of others that pods run. */}}
 {{- define "service.needsNotes" -}}
 {{- $namespace := (first .services).Release.Namespace -}}
 {{- $local := list -}}
 {{- $secrets := dict -}}
+{{- $configMaps := list -}}
 {{- range .images -}}
 {{- if eq (include "service.pullPolicy" (dict "image" .)) "Never" -}}
 {{- $local = append $local . -}}
@@ -70,7 +73,9 @@ The database's certificate is not verified by {{ join ", " . }} (sslmode=require
 {{- if eq (include "service.pullPolicy" (dict "image" $image "policy" .Values.image.pullPolicy)) "Never" -}}
 {{- $local = append $local $image -}}
 {{- end -}}
-{{- range $secret, $keys := include "service.secrets" . | fromJson -}}
+{{- $needs := include "service.needs" . | fromJson -}}
+{{- $configMaps = concat $configMaps $needs.configMaps | uniq | sortAlpha -}}
+{{- range $secret, $keys := $needs.secrets -}}
 {{- $_ := set $secrets $secret (concat $keys (get $secrets $secret | default list) | uniq | sortAlpha) -}}
 {{- end -}}
 {{- end -}}
@@ -91,11 +96,22 @@ This names those that are missing:
 This makes one:
   kubectl create secret generic --namespace {{ $namespace }} NAME --from-literal=KEY=VALUE ...
 {{- end }}
+{{- with $configMaps }}
+These ConfigMaps must exist too: {{ join " " . }}
+{{- end }}
 {{- end -}}
 
-{{/* The secrets that the pods of a service cannot start without, with their keys, as JSON. It looks at the pods: none is forgotten. */}}
-{{- define "service.secrets" -}}
+{{/*
+What the pods of a service cannot start without, as JSON: secrets, with their keys, and the configMaps that are yours. It looks at the pods: none is
+forgotten.
+*/}}
+{{- define "service.needs" -}}
 {{- $secrets := dict -}}
+{{- $configMaps := list -}}
+{{- $made := list (include "service.fullname" .) -}}
+{{- if not .Values.global.auth.existingConfigMap -}}
+{{- $made = append $made (include "service.authConfigMap" .) -}}
+{{- end -}}
 {{- $pods := list -}}
 {{- range $name, $workload := include "service.workloads" . | fromJson -}}
 {{- $pods = append $pods (include "service.pod" (dict "root" $ "name" $name "workload" $workload) | fromYaml) -}}
@@ -115,9 +131,11 @@ This makes one:
 {{- with .secretRef -}}
 {{- $refs = append $refs (dict "name" .name "key" "..." "optional" .optional) -}}
 {{- end -}}
+{{- $configMaps = append $configMaps .configMapRef -}}
 {{- end -}}
 {{- end -}}
 {{- range $pod.volumes -}}
+{{- $configMaps = append $configMaps .configMap -}}
 {{- $volume := .secret | default dict -}}
 {{- range $volume.items | default (list (dict "key" "...")) -}}
 {{- $refs = append $refs (dict "name" $volume.secretName "key" .key "optional" $volume.optional) -}}
@@ -132,7 +150,13 @@ This makes one:
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $secrets -}}
+{{- $names := list -}}
+{{- range compact $configMaps -}}
+{{- if not (or .optional (has .name $made)) -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- end -}}
+{{- dict "secrets" $secrets "configMaps" $names | toJson -}}
 {{- end -}}
 
 {{- define "service.warnings" -}}

@@ -5,6 +5,11 @@ serviceAccountName: {{ include "service.serviceAccountName" .root | quote }}
 {{ include "service.podBase" .root }}
 terminationGracePeriodSeconds: {{ include "service.graceSeconds" .root }}
 {{- $spread := (include "service.shared" (dict "own" $values "global" $values.global "key" "topologySpread") | fromYaml).topologySpread }}
+{{- range $key, $_ := $spread.whenUnsatisfiableOf }}
+{{- if not (has $key $spread.topologyKeys) }}
+{{- fail (printf "%s.topologySpread.whenUnsatisfiableOf: %s is not in topologyKeys" $.root.Chart.Name $key) }}
+{{- end }}
+{{- end }}
 topologySpreadConstraints:
   {{- range $spread.topologyKeys }}
   - maxSkew: 1
@@ -64,7 +69,11 @@ securityContext:
 
 {{/* Where a pod runs, who pulls its images, and how it resolves names. Takes a dict of own (the section that says it) and global. */}}
 {{- define "service.podSettings" -}}
-{{- with concat (.own.imagePullSecrets | default list) (.global.imagePullSecrets | default list) | uniq }}
+{{- $pullers := list }}
+{{- range concat (.own.imagePullSecrets | default list) (.global.imagePullSecrets | default list) }}
+{{- $pullers = append $pullers (ternary (dict "name" .) . (kindIs "string" .)) }}
+{{- end }}
+{{- with uniq $pullers }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
