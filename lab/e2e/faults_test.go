@@ -61,9 +61,12 @@ const (
 // metric returns the sum of a metric of a replica over its labels.
 func metric(t *T, pod, name string) (sum float64) {
 	t.Helper()
-	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
+	metrics, err := t.read(t.Context(), fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
+	if err != nil {
+		t.Fatal(err)
+	}
 	samples := regexp.MustCompile(`(?m)^` + name + `\{.*\} (\S+)$`)
-	for _, sample := range samples.FindAllStringSubmatch(metrics, -1) {
+	for _, sample := range samples.FindAllStringSubmatch(string(metrics), -1) {
 		n, err := strconv.ParseFloat(sample[1], 64)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +111,9 @@ func (s *story) databaseRestarts(t *T) {
 	})
 	before, lost := s.steadiness(t), s.lostAnswers(t)
 	loads := startLoads(t, s.settings, 20, 8, s.services...)
-	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
+	restarts := func() int32 {
+		return fetch[core.Pod](t, "/api/v1", "pods/postgres-0", "").Status.ContainerStatuses[0].RestartCount
+	}
 	was := restarts()
 	stopped := time.Now()
 	// The session may end with the server; what is checked is that the server restarts.

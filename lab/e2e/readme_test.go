@@ -63,7 +63,7 @@ func (s *story) followed(t *T) {
 		t.Errorf("of the services and events' workers, not all autoscalers have figures:\n%s", hpas)
 	}
 	wait(t, time.Minute, "condition=Ready", "pods",
-		"--selector=app.kubernetes.io/instance="+release+","+component+" in (serve,work)")
+		"--selector="+ours+","+component+" in (serve,work)")
 	s.wantSteady(t)
 
 	// The namespace refuses a pod that is not restricted.

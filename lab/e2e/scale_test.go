@@ -71,7 +71,7 @@ func (s *story) releases(t *T) {
 	s.newSessions(t)
 
 	// No value says so: the upgrades have found them.
-	policies := fetch[networking.NetworkPolicyList](t, "networkpolicies", "--selector=app.kubernetes.io/instance="+release)
+	policies := fetch[networking.NetworkPolicyList](t, "/apis/networking.k8s.io/v1", "networkpolicies", ours)
 	if len(policies.Items) < len(s.rows) {
 		t.Errorf("after the upgrades there are %d NetworkPolicies for %d services", len(policies.Items), len(s.rows))
 	}
@@ -114,7 +114,7 @@ const full = "full"
 // underWay waits until a service's new pod of a rollout runs, for each of them.
 func (s *story) underWay(ctx context.Context, rollout string) error {
 	for ; ctx.Err() == nil; time.Sleep(time.Second) {
-		pods, err := s.podsOf(ctx, "app.kubernetes.io/instance="+release)
+		pods, err := s.podsOf(ctx, ours)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func wantWithin(t *T, open *sampler, budget int) {
 // rolledOut waits until all replicas are of the release that was made last. Helm 3 takes one missing for enough.
 func rolledOut(t *T) {
 	t.Helper()
-	must(t, "rollout", "status", "deployment", "--selector=app.kubernetes.io/instance="+release, "--timeout=3m")
+	must(t, "rollout", "status", "deployment", "--selector="+ours, "--timeout=3m")
 }
 
 // upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then.
@@ -175,7 +175,7 @@ func (s *story) quickly(t *T) {
 		args[i] = strings.Replace(arg, "tag=0.1.0", "tag="+s.tag, 1)
 	}
 	run(t, "", s.helms[1], args...)
-	iidy := fetch[apps.Deployment](t, "deployment", "rowlock-iidy").Spec
+	iidy := fetch[apps.Deployment](t, "/apis/apps/v1", "deployments/rowlock-iidy", "").Spec
 	if image := iidy.Template.Spec.Containers[0].Image; iidy.MinReadySeconds != 0 || !strings.HasSuffix(image, ":"+s.tag) {
 		t.Errorf("the runbook's quick rollback leaves iidy with %s and %d s", image, iidy.MinReadySeconds)
 	}
@@ -191,8 +191,8 @@ func (s *story) wantRelease(t *T, tag string) {
 		}
 	}
 	// Replicas do not wait for a Job where the schema is newer already.
-	must(t, "wait", "--for=condition=Complete", "jobs", "--selector=app.kubernetes.io/instance="+release, "--timeout=1m")
-	jobs := fetch[batch.JobList](t, "jobs", "--selector=app.kubernetes.io/instance="+release).Items
+	must(t, "wait", "--for=condition=Complete", "jobs", "--selector="+ours, "--timeout=1m")
+	jobs := fetch[batch.JobList](t, "/apis/batch/v1", "jobs", ours).Items
 	for _, row := range s.rows {
 		for _, command := range row.Commands() {
 			if n := ready[row.Name+"/"+command]; n < 2 {
@@ -213,7 +213,7 @@ func (s *story) wantRelease(t *T, tag string) {
 func (s *story) wantGone(t *T) {
 	t.Helper()
 	eventually(t, time.Minute, func() error {
-		for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
+		for _, pod := range s.allPods(t, ours) {
 			if pod.DeletionTimestamp != nil {
 				return fmt.Errorf("%s is still there", pod.Name)
 			}

@@ -107,7 +107,7 @@ func (s *story) tell(t *testing.T, chapters []chapter) {
 		if !t.Run(chapter.name, func(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), limit)
 			defer cancel()
-			chapter.run(&T{T: t, ctx: ctx, place: s.place})
+			chapter.run(&T{T: t, ctx: ctx, place: s.place, api: s.api})
 		}) {
 			s.dump(t)
 			return
@@ -230,7 +230,7 @@ const component = "app.kubernetes.io/component"
 // pods returns the replicas that are not ending, of the services named; of all when none is.
 func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
-	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
+	for _, pod := range s.allPods(t, ours) {
 		name := pod.Labels["app.kubernetes.io/name"]
 		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && pod.Labels[component] != "migrate" &&
 			(len(names) == 0 || slices.Contains(names, name)) {
@@ -283,7 +283,7 @@ func (s *story) wantNothing(t *T) {
 		}
 	}
 	eventually(t, time.Minute, func() error {
-		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector=app.kubernetes.io/instance="+release)
+		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector="+ours)
 		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm,name="+release)
 		if out != "" {
 			return fmt.Errorf("left behind: %s", out)

@@ -69,12 +69,12 @@ func (s *story) alone(t *T) {
 
 	// All connections come from the pooler.
 	from, err := s.query(t.Context(), "SELECT DISTINCT host(client_addr) FROM pg_stat_activity WHERE usename = 'counts'")
-	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
+	if ip := fetch[core.Pod](t, "/api/v1", "pods/pgbouncer", "").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
 	wait(t, time.Minute, "condition=Available", "deployment/counts")
 	s.restart(t, func() { release("upgrade", "--set=podAnnotations.upgrade=by-helm-4") })
-	if n := *fetch[apps.Deployment](t, "deployment", "counts").Spec.Replicas; n != 2 {
+	if n := *fetch[apps.Deployment](t, "/apis/apps/v1", "deployments/counts", "").Spec.Replicas; n != 2 {
 		t.Errorf("after an upgrade by Helm 4 there are %d replicas, and another client had set 2", n)
 	}
 }
@@ -83,7 +83,9 @@ func (s *story) alone(t *T) {
 // replicas have to it, a secret with its address, and the owner's with the server's.
 func (s *story) behindPooler(t *T) {
 	t.Helper()
-	password := func(secret string) string { return string(fetch[core.Secret](t, "secret", secret).Data["password"]) }
+	password := func(secret string) string {
+		return string(fetch[core.Secret](t, "/api/v1", "secrets/"+secret, "").Data["password"])
+	}
 	uri := func(user, password, host string) string {
 		u := url.URL{Scheme: "postgresql", User: url.UserPassword(user, password), Host: host, Path: "/rowlock"}
 		return u.String()
