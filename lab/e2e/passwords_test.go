@@ -72,8 +72,8 @@ func (s *story) createTwin(t *T, names []string) {
 		sources = append(sources,
 			fmt.Sprintf("{secret: {name: rowlock-%s-db, items: [{key: password, path: %s}]}}", name, name))
 	}
-	createPodOf(t, caller, "projected: {sources: ["+strings.Join(sources, ", ")+"]}", "twin",
-		fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
+	apply(t, pod(caller, "projected: {sources: ["+strings.Join(sources, ", ")+"]}", "twin",
+		fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)))
 	wait(t, time.Minute, "condition=Ready", "pod/twin")
 }
 

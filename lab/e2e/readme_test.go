@@ -81,8 +81,7 @@ func (s *story) followed(t *T) {
 	}
 	s.createAccounts(t)
 	shell := fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)
-	createPod(t, "client", shell)
-	createPodOf(t, outside, projected, "outside", shell)
+	apply(t, pod(caller, projected, "client", shell)+pod(outside, projected, "outside", shell))
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 }
 

@@ -147,7 +147,7 @@ func (s *story) prepare(t *T) {
 	s.newPasswords(t)
 	must(t, "create", "secret", "generic", "rowlock-payments-fingerprint",
 		"--from-literal=current="+rand.Text()+rand.Text())
-	createPod(t, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
+	apply(t, pod(caller, projected, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)))
 }
 
 // newPasswords gives the roles new passwords, and makes them where they are missing, and puts these into the secrets.

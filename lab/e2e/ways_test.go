@@ -61,9 +61,9 @@ func (s *story) alone(t *T) {
 		}
 		return nil
 	})
-	createPod(t, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
+	apply(t, pod(caller, projected, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
         args: [check, --token-file=/var/run/secrets/rowlock/token, --counts=http://counts:80,
-          --counts-internal=http://counts-internal:8081]`, s.tag))
+          --counts-internal=http://counts-internal:8081]`, s.tag)))
 	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
 	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
 
