@@ -39,11 +39,10 @@ func (s *story) everyReplica(t *T) {
 	}
 }
 
-// ready returns how many replicas are ready, by service and command such as events/work.
-func (s *story) ready(t *T) map[string]int {
-	t.Helper()
+// ready returns how many of these replicas are ready, by service and command such as events/work.
+func ready(pods []core.Pod) map[string]int {
 	ready := map[string]int{}
-	for _, pod := range s.pods(t) {
+	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == core.PodReady && c.Status == core.ConditionTrue {
 				ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
@@ -104,8 +103,9 @@ func (s *story) steadiness(t *T) string {
 // being ready, nothing acknowledged is lost, and everything works afterwards.
 func (s *story) databaseRestarts(t *T) {
 	eventually(t, 2*time.Minute, func() error {
-		if n := s.ready(t)["counts/serve"]; n != 2 || len(s.pods(t, "counts")) != 2 {
-			return fmt.Errorf("counts still has %d replicas", n)
+		pods := s.pods(t, services.Counts)
+		if n := ready(pods)["counts/serve"]; n != 2 || len(pods) != 2 {
+			return fmt.Errorf("counts has %d replicas, and %d of them are ready", len(pods), n)
 		}
 		return nil
 	})

@@ -121,7 +121,8 @@ func (l *load) report(t *T) *services.Report {
 	_ = l.attach.Wait()
 	giveUp.Stop()
 	eventually(t, 90*time.Second, func() error {
-		if phase := fetch[core.Pod](t, "/api/v1", "pods/"+l.name, "").Status.Phase; phase != core.PodSucceeded && phase != core.PodFailed {
+		phase := fetch[core.Pod](t, "/api/v1", "pods/"+l.name, "").Status.Phase
+		if phase != core.PodSucceeded && phase != core.PodFailed {
 			return fmt.Errorf("the pod %s is %s", l.name, phase)
 		}
 		return nil

@@ -161,8 +161,8 @@ func (s *story) newPasswords(t *T) {
 // postgresImage is the line of k8s/postgres.yaml that names the image.
 const postgresImage = "image: postgres:19"
 
-// values returns the flags of the stories, and more of them as --set pairs.
-func (s *story) values(more ...string) []string {
+// values returns the flags of the stories.
+func (s *story) values() []string {
 	args := []string{
 		"--namespace", string(s.place), "--values=../../k8s/values.yaml",
 		"--set-string=global.image.tag=" + s.tag,
@@ -183,33 +183,30 @@ func (s *story) values(more ...string) []string {
 				name),
 			// Little load makes replicas here, and its end removes them soon.
 			fmt.Sprintf("--set=%s.autoscaling.targetCPUAverageValue=%s", name, target),
-			fmt.Sprintf("--set=%s.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5", name),
+			fmt.Sprintf("--set=%s.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=0", name),
 			fmt.Sprintf(`--set-json=%s.autoscaling.behavior.scaleDown.policies=`+
 				`[{"type":"Percent","value":100,"periodSeconds":15}]`, name))
 	}
-	args = append(args,
+	return append(args,
 		"--set=global.config.DB_LOCK_TIMEOUT=1s,global.config.DB_STATEMENT_TIMEOUT=4s,global.config.REQUEST_TIMEOUT=5s",
 		"--set=payments.config.LOCK_WAIT=2s,payments.config.PROCESSOR_TIMEOUT=2s",
 		"--set=events.autoscaling.targetCPUAverageValue="+targetOfEvents,
 		// One event a transaction, so that a few events are work, because the loads' end reads every event.
 		"--set=events.config.WORKER_BATCH=1,events.workloads.work.autoscaling.targetCPUAverageValue="+targetOfWorkers)
-	for _, pair := range more {
-		args = append(args, "--set="+pair)
-	}
-	return args
 }
 
 // The CPU that a replica uses before there is one more, of events otherwise: two use less by 50 requests a second of
 // each service, and more by what grow adds.
 const target, targetOfEvents, targetOfWorkers = "30m", "20m", "15m"
 
-// readNotes notes the number of connections that the notes of a release state.
+// readNotes notes the number of connections that the notes of a release state, and sets the limits that they name.
 func (s *story) readNotes(t *T, out string) {
 	t.Helper()
 	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
 	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
 		t.Errorf("the notes do not say how many connections there may be:\n%s", out)
 	}
+	s.limit(t, out)
 }
 
 // wantSteady demands that all replicas are ready and that none has restarted.
