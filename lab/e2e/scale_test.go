@@ -79,7 +79,7 @@ func (s *story) releases(t *T) {
 	}
 	s.passwords(t)
 	wantFlawless(t, s.stop(t, rotation), 500)
-	wantWithin(t, open, s.budget)
+	wantWithin(t, "connections of all services", open, s.budget)
 	s.newSessions(t)
 
 	// No value says so: the upgrades have found them.
@@ -91,13 +91,14 @@ func (s *story) releases(t *T) {
 
 // rollOut upgrades every service at once, each with as many replicas as its autoscaler may make, while the pod of `helm
 // test` checks them, and the loads that made the replicas report. It demands that as many new replicas get ready, and
-// that no more connections are open than the chart states, those of migrations included.
+// that no more connections are open than the chart states, those of migrations included, or may be by the replicas'
+// pools.
 func (s *story) rollOut(t *T, grown []*load) {
 	t.Helper()
 	began := time.Now()
 	check := run(t, "", s.helms[0], "get", "hooks", release, "--namespace", string(s.place))
 	must(t, "delete", "pod", release+"-check", "--ignore-not-found")
-	open := sample(t, time.Second, s.connections)
+	open, pools := sample(t, time.Second, s.connections), sample(t, time.Second, s.pools)
 	checked := make(chan error, 1)
 	go func() {
 		err := s.underWay(t.Context(), full)
@@ -126,7 +127,8 @@ func (s *story) rollOut(t *T, grown []*load) {
 	if err := <-checked; err != nil {
 		t.Errorf("helm test's pod during the rollout: %v", err)
 	}
-	wantWithin(t, open, s.budget)
+	wantWithin(t, "connections of all services", open, s.budget)
+	wantWithin(t, "connections that the replicas' pools may open", pools, s.budget)
 	s.wantRelease(t, tag)
 }
 
@@ -154,18 +156,18 @@ func (s *story) underWay(ctx context.Context, rollout string) error {
 	return ctx.Err()
 }
 
-// wantWithin stops a sampler of connections, and demands that there were never more than the chart states. At least
-// one of each service is open all the time.
-func wantWithin(t *T, open *sampler, budget int) {
+// wantWithin stops a sampler of connections, and demands that there were never more than the chart states. There is at
+// least one of each service all the time.
+func wantWithin(t *T, what string, counted *sampler, budget int) {
 	t.Helper()
-	connections := open.stop()
+	connections := counted.stop()
 	if len(connections) < 10 || slices.Min(connections) < float64(len(services.All())) {
-		t.Fatalf("the connections were not counted: %.0f", connections)
+		t.Fatalf("the %s were not counted: %.0f", what, connections)
 	}
 	most := slices.Max(connections)
-	t.Logf("connections of all services: %.0f at most, the chart states %d (%d looks)", most, budget, len(connections))
+	t.Logf("%s: %.0f at most, the chart states %d (%d looks)", what, most, budget, len(connections))
 	if int(most) > budget {
-		t.Errorf("%.0f connections were open, and the chart states %d at most", most, budget)
+		t.Errorf("%s: %.0f, and the chart states %d at most", what, most, budget)
 	}
 }
 
