@@ -51,9 +51,7 @@ func (s *story) passwords(t *T) {
 	for _, service := range files {
 		s.statement(t, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", service, fresh[service]))
 	}
-	for _, deployment := range restart {
-		must(t, "rollout", "status", deployment, "--timeout=2m")
-	}
+	rolledOut(t)
 	s.wantGone(t)
 	for _, row := range s.rows {
 		if !byFile(row.Name) {

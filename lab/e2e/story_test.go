@@ -31,8 +31,6 @@ type story struct {
 	budget int
 	// undo deletes what is in no namespace.
 	undo []func(ctx context.Context) error
-	// restarting gets what was seen of the restart of one service alone, once it is over.
-	restarting chan restart
 	// installed is closed when the chapter of the README is over.
 	installed chan struct{}
 }
@@ -59,6 +57,7 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		t.Parallel()
 		release.tell(t, []chapter{
 			{"the chart's README, from an empty cluster to helm test", release.followed},
+			{"the README's release has come to rest", release.settled},
 			{"upgrade, rollback and upgrade under load", release.releases},
 			{"every replica works", release.everyReplica},
 			{"roles", release.roles},
@@ -73,12 +72,12 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		t.Parallel()
 		ways.tell(t, []chapter{
 			{"a database in a restricted namespace", ways.prepare},
-			{"one service alone, behind a pooler, by Helm 4", ways.alone}, // it rolls out during the next
+			{"one service alone, behind a pooler, by Helm 4", ways.alone},
 			{"kubectl applies what Helm renders, and the tours", func(t *T) {
 				wantSoon(t, release.installed) // the README's pods ask for most of the node
 				ways.byKubectl(t)
 			}},
-			{"the service alone has been replaced", ways.restarted},
+			{"the service alone is replaced at the chart's own pace", ways.restarted},
 		})
 	})
 }
@@ -99,7 +98,7 @@ func (s *story) tell(t *testing.T, chapters []chapter) {
 	})
 	for _, chapter := range chapters {
 		began := time.Now()
-		// The longest takes seven minutes. The last four of the test are for the dump and for cleaning up.
+		// The longest takes some minutes. The last four of the test are for the dump and for cleaning up.
 		limit := time.Now().Add(12 * time.Minute)
 		if end, ok := t.Deadline(); ok && end.Add(-4*time.Minute).Before(limit) {
 			limit = end.Add(-4 * time.Minute)
@@ -173,7 +172,7 @@ func (s *story) values() []string {
 		args = append(args,
 			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),
 			// All of them run on a small node.
-			fmt.Sprintf("--set=%s.resources.requests.cpu=10m", name),
+			fmt.Sprintf("--set=%[1]s.resources.requests.cpu=10m,%[1]s.migrations.resources.requests.cpu=10m", name),
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
 			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)),
 			// Faster rollouts than by default, in which both replicas may stand beside two new ones. In wide ones, at the

@@ -34,7 +34,6 @@ const monitorings = "/apis/monitoring.coreos.com/v1"
 // what the operator would look for exists. The upgrade also lets one account more call,
 // which the replicas learn.
 func (s *story) watched(t *T) {
-	s.defineOperator(t)
 	before := revisions(t)
 	upgrade := documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")
 	run(t, "", s.helms[1], append(upgrade, s.auth(unknown)...)...)
