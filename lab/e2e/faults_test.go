@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,13 +41,18 @@ func (s *story) everyReplica(t *T) {
 	}
 }
 
-// ready returns how many of these replicas are ready, by service and command such as events/work.
+// workload returns the service and the command of a replica, such as events/work.
+func workload(pod core.Pod) string {
+	return pod.Labels["app.kubernetes.io/name"] + "/" + pod.Labels[component]
+}
+
+// ready returns how many of these replicas are ready, by workload.
 func ready(pods []core.Pod) map[string]int {
 	ready := map[string]int{}
 	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == core.PodReady && c.Status == core.ConditionTrue {
-				ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
+				ready[workload(pod)]++
 			}
 		}
 	}
@@ -162,30 +169,28 @@ func (s *story) works(t *T, helm string) {
 	})
 }
 
-// podDeleted deletes a replica of each service without a grace period, under load.
+// podDeleted deletes a replica of each workload without a grace period, under load.
 // At most what was in flight there is lost.
 func (s *story) podDeleted(t *T) {
 	const clients = 8
 	loads := startLoads(t, s.settings, 50, clients, s.services...)
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			command := strings.TrimPrefix(workload, "-")
-			if command == "" {
-				command = "serve"
-			}
-			for _, pod := range s.pods(t, row.Name) {
-				if pod.Labels[component] == command {
-					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
-					break
-				}
+	pods, deleted := s.pods(t), map[string]string{}
+	for _, pod := range pods {
+		deleted[workload(pod)] = pod.Name
+	}
+	must(t, append([]string{"delete", "pods", "--grace-period=0", "--force", "--wait=false"},
+		slices.Collect(maps.Values(deleted))...)...)
+
+	before := ready(pods)
+	eventually(t, time.Minute, func() error {
+		now := ready(s.pods(t))
+		for workload, n := range before {
+			if now[workload] < n {
+				return fmt.Errorf("of %s are %d replicas ready, and were %d", workload, now[workload], n)
 			}
 		}
-	}
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=1m")
-		}
-	}
+		return nil
+	})
 	for _, r := range stopLoads(t, loads) {
 		if r.Fault != "" || r.Failed() > clients || r.Acknowledged < 100 {
 			t.Errorf("the load of %s by %d clients met %+v", r.Service, clients, r)

@@ -275,8 +275,8 @@ func most(service string) int {
 	return 3
 }
 
-// wide returns the flags for autoscalers of the chart's own ranges, which remove nothing before shrink, and for rollouts
-// at the chart's own pace.
+// wide returns the flags for autoscalers of the chart's own ranges, which remove nothing before shrink, and for
+// rollouts at the chart's own pace.
 func (s *story) wide() (flags []string) {
 	for _, row := range s.rows {
 		flags = append(flags, fmt.Sprintf("--set=%[1]s.minReadySeconds=auto,%[1]s.autoscaling.maxReplicas=%[2]d,"+
@@ -299,8 +299,8 @@ func (s *story) missing(pods []core.Pod) (names []string) {
 	return names
 }
 
-// grow adds load on every service, and widens the autoscalers' ranges, until each has added all replicas that it may. It
-// returns the loads.
+// grow adds load on every service, and widens the autoscalers' ranges, until each has added all replicas that it may.
+// It returns the loads.
 func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	t.Helper()
 	const mostLoads = 4 // more of each service

@@ -59,9 +59,11 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 			{"the chart's README, from an empty cluster to helm test", release.followed},
 			{"the README's release has come to rest", release.settled},
 			{"upgrade, rollback and upgrade under load", release.releases},
-			{"every replica works", release.everyReplica},
-			{"roles", release.roles},
-			{"who calls is known", release.identified},
+			{"the replicas", together(
+				chapter{"every replica works", release.everyReplica},
+				chapter{"roles", release.roles},
+				chapter{"who calls is known", release.identified},
+			)},
 			{"watched by an operator", release.watched},
 			{"the database restarts", release.databaseRestarts},
 			{"a pod is deleted", release.podDeleted},
@@ -105,13 +107,25 @@ func (s *story) tell(t *testing.T, chapters []chapter) {
 		}
 		if !t.Run(chapter.name, func(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), limit)
-			defer cancel()
+			t.Cleanup(cancel) // not before the parts of a chapter have ended
 			chapter.run(&T{T: t, ctx: ctx, place: s.place, api: s.api})
 		}) {
 			s.dump(t)
 			return
 		}
 		t.Logf("%s: %.0f s", chapter.name, time.Since(began).Seconds())
+	}
+}
+
+// together makes one chapter of some that change nothing that another one looks at. They run at once.
+func together(parts ...chapter) func(t *T) {
+	return func(t *T) {
+		for _, part := range parts {
+			t.Run(part.name, func(one *testing.T) {
+				one.Parallel()
+				part.run(&T{T: one, ctx: t.ctx, place: t.place, api: t.api})
+			})
+		}
 	}
 }
 
