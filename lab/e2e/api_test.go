@@ -61,21 +61,27 @@ func (a api) get(ctx context.Context, path, selector string, into any) error {
 	if selector != "" {
 		path += "?labelSelector=" + url.QueryEscape(selector)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, http.NoBody)
+	body, err := a.read(ctx, path)
 	if err != nil {
 		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// read returns what a path is answered.
+func (a api) read(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, http.NoBody)
+	if err != nil {
+		return nil, err
 	}
 	response, err := a.http.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, response.Status, body)
 	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", path, response.Status, body)
-	}
-	return json.Unmarshal(body, into)
+	return body, err
 }

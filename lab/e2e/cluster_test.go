@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,6 +52,8 @@ func fromEnvironment(t *testing.T) settings {
 const (
 	release = "rowlock"
 	chart   = "../../charts/rowlock"
+	// ours selects the release's objects.
+	ours = "app.kubernetes.io/instance=" + release
 )
 
 // place names a namespace.
@@ -62,6 +63,7 @@ type place string
 // command with it, so that time is left for the dump.
 type T struct {
 	*testing.T
+	api
 	place
 
 	ctx context.Context //nolint:containedctx // it replaces the test's own
@@ -112,11 +114,12 @@ func apply(t *T, manifest string) {
 	run(t, manifest, "kubectl", "--namespace", string(t.place), "apply", "-f", "-")
 }
 
-// fetch reads objects by kubectl.
-func fetch[O any](t *T, args ...string) *O {
+// fetch reads an object of the namespace, such as pods/postgres-0, or a list by labels. The group is such as
+// /apis/apps/v1.
+func fetch[O any](t *T, group, what, selector string) *O {
 	t.Helper()
 	into := new(O)
-	if err := json.Unmarshal([]byte(must(t, append([]string{"get", "-o", "json"}, args...)...)), into); err != nil {
+	if err := t.get(t.Context(), group+"/namespaces/"+string(t.place)+"/"+what, selector, into); err != nil {
 		t.Fatal(err)
 	}
 	return into
@@ -149,9 +152,9 @@ func (p place) dump(t *testing.T) {
 	for _, args := range [][]string{
 		{"get", "pods,deployments,hpa", "-o", "wide"},
 		{"get", "events", "--sort-by=.lastTimestamp"},
-		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40"},
+		{"logs", "--selector=" + ours, "--prefix", "--tail=40"},
 		{
-			"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous",
+			"logs", "--selector=" + ours, "--prefix", "--tail=40", "--previous",
 			"--ignore-errors",
 		},
 		{"describe", "pods"},

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,14 +41,18 @@ func (s *story) everyReplica(t *T) {
 	}
 }
 
-// ready returns how many replicas are ready, by service and command such as events/work.
-func (s *story) ready(t *T) map[string]int {
-	t.Helper()
+// workload returns the service and the command of a replica, such as events/work.
+func workload(pod core.Pod) string {
+	return pod.Labels["app.kubernetes.io/name"] + "/" + pod.Labels[component]
+}
+
+// ready returns how many of these replicas are ready, by workload.
+func ready(pods []core.Pod) map[string]int {
 	ready := map[string]int{}
-	for _, pod := range s.pods(t) {
+	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == core.PodReady && c.Status == core.ConditionTrue {
-				ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
+				ready[workload(pod)]++
 			}
 		}
 	}
@@ -61,9 +67,12 @@ const (
 // metric returns the sum of a metric of a replica over its labels.
 func metric(t *T, pod, name string) (sum float64) {
 	t.Helper()
-	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
+	metrics, err := t.read(t.Context(), fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
+	if err != nil {
+		t.Fatal(err)
+	}
 	samples := regexp.MustCompile(`(?m)^` + name + `\{.*\} (\S+)$`)
-	for _, sample := range samples.FindAllStringSubmatch(metrics, -1) {
+	for _, sample := range samples.FindAllStringSubmatch(string(metrics), -1) {
 		n, err := strconv.ParseFloat(sample[1], 64)
 		if err != nil {
 			t.Fatal(err)
@@ -101,14 +110,17 @@ func (s *story) steadiness(t *T) string {
 // being ready, nothing acknowledged is lost, and everything works afterwards.
 func (s *story) databaseRestarts(t *T) {
 	eventually(t, 2*time.Minute, func() error {
-		if n := s.ready(t)["counts/serve"]; n != 2 || len(s.pods(t, "counts")) != 2 {
-			return fmt.Errorf("counts still has %d replicas", n)
+		pods := s.pods(t, services.Counts)
+		if n := ready(pods)["counts/serve"]; n != 2 || len(pods) != 2 {
+			return fmt.Errorf("counts has %d replicas, and %d of them are ready", len(pods), n)
 		}
 		return nil
 	})
 	before, lost := s.steadiness(t), s.lostAnswers(t)
 	loads := startLoads(t, s.settings, 20, 8, s.services...)
-	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
+	restarts := func() int32 {
+		return fetch[core.Pod](t, "/api/v1", "pods/postgres-0", "").Status.ContainerStatuses[0].RestartCount
+	}
 	was := restarts()
 	stopped := time.Now()
 	// The session may end with the server; what is checked is that the server restarts.
@@ -157,30 +169,28 @@ func (s *story) works(t *T, helm string) {
 	})
 }
 
-// podDeleted deletes a replica of each service without a grace period, under load.
+// podDeleted deletes a replica of each workload without a grace period, under load.
 // At most what was in flight there is lost.
 func (s *story) podDeleted(t *T) {
 	const clients = 8
 	loads := startLoads(t, s.settings, 50, clients, s.services...)
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			command := strings.TrimPrefix(workload, "-")
-			if command == "" {
-				command = "serve"
-			}
-			for _, pod := range s.pods(t, row.Name) {
-				if pod.Labels[component] == command {
-					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
-					break
-				}
+	pods, deleted := s.pods(t), map[string]string{}
+	for _, pod := range pods {
+		deleted[workload(pod)] = pod.Name
+	}
+	must(t, append([]string{"delete", "pods", "--grace-period=0", "--force", "--wait=false"},
+		slices.Collect(maps.Values(deleted))...)...)
+
+	before := ready(pods)
+	eventually(t, time.Minute, func() error {
+		now := ready(s.pods(t))
+		for workload, n := range before {
+			if now[workload] < n {
+				return fmt.Errorf("of %s are %d replicas ready, and were %d", workload, now[workload], n)
 			}
 		}
-	}
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=1m")
-		}
-	}
+		return nil
+	})
 	for _, r := range stopLoads(t, loads) {
 		if r.Fault != "" || r.Failed() > clients || r.Acknowledged < 100 {
 			t.Errorf("the load of %s by %d clients met %+v", r.Service, clients, r)

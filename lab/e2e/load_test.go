@@ -18,26 +18,19 @@ import (
 
 // load is a pod that runs `rowlock drive` until it is stopped.
 type load struct {
-	name   string
-	stdin  io.Closer
-	attach *exec.Cmd
+	name, manifest string
+	stdin          io.Closer
+	attach         *exec.Cmd
 }
 
 // restricted is the security context of the tests' own pods.
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// createPod creates a pod of one restricted container, with these fields. It has the label of a caller, and the token
-// of one that may do everything.
-func createPod(t *T, name, container string) {
-	t.Helper()
-	createPodOf(t, caller, projected, name, container)
-}
-
-// createPodOf creates such a pod of another account, with its token out of another volume.
-func createPodOf(t *T, account, token, name, container string) {
-	t.Helper()
-	apply(t, fmt.Sprintf(`
+// pod returns the manifest of a pod of one restricted container, with these fields. It has the label of a caller, and
+// the token of an account out of a volume.
+func pod(account, token, name, container string) string {
+	return fmt.Sprintf(`---
 apiVersion: v1
 kind: Pod
 metadata: {name: %s, labels: {rowlock.dev/client: "true"}}
@@ -50,45 +43,73 @@ spec:
     - {name: main, volumeMounts: [{name: token, mountPath: /var/run/secrets/rowlock}, {name: tmp, mountPath: /tmp}],
        securityContext: %s, %s}
   volumes: [{name: tmp, emptyDir: {}}, {name: token, %s}]
-`, name, account, restricted, container, token))
+`, name, account, restricted, container, token)
 }
 
-// create creates the pod of a load.
-func create(t *T, s settings, service string, rate, clients int) *load {
-	t.Helper()
-	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
+// newLoad returns a load on a service that has not begun.
+func newLoad(s settings, service string, rate, clients int) *load {
+	name := fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)
 	addresses := "http://rowlock-" + service
 	if service == services.Counts {
 		addresses += ", http://rowlock-counts-internal:8081"
 	}
-	createPodOf(t, caller, s.token, l.name, fmt.Sprintf(`image: rowlock/lab:%s, stdin: true, stdinOnce: true,
-        args: [drive, --token-file=/var/run/secrets/rowlock/token, --rate=%d, --clients=%d, %s, %s],
-        resources: {requests: {cpu: 10m, memory: 32Mi}}`, s.tag, rate, clients, service, addresses))
+	return &load{name: name, manifest: pod(caller, s.token, name, fmt.Sprintf(`image: rowlock/lab:%s,
+        stdin: true, stdinOnce: true, resources: {requests: {cpu: 10m, memory: 32Mi}},
+        args: [drive, --token-file=/var/run/secrets/rowlock/token, --rate=%d, --clients=%d, %s, %s]`,
+		s.tag, rate, clients, service, addresses))}
+}
+
+// begin creates the pods of loads and waits until all run. It attaches their standard inputs, whose end will end them.
+func begin(t *T, all []*load) {
+	t.Helper()
+	var manifests strings.Builder
+	var pods []string
+	for _, l := range all {
+		manifests.WriteString(l.manifest)
+		pods = append(pods, "pod/"+l.name)
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()
-		if t.Failed() {
-			log, err := t.kubectl(ctx, "logs", l.name, "--tail=40")
-			t.Logf("%s: %s %v", l.name, log, err)
+		for _, name := range pods {
+			if t.Failed() {
+				log, err := t.kubectl(ctx, "logs", name, "--tail=40")
+				t.Logf("%s: %s %v", name, log, err)
+			}
 		}
-		_, _ = t.kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false")
+		_, _ = t.kubectl(ctx, append([]string{"delete", "--ignore-not-found", "--now", "--wait=false"}, pods...)...)
 	})
-	return l
+	apply(t, manifests.String())
+	wait(t, time.Minute, "condition=Ready", pods...)
+
+	for _, l := range all {
+		l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", string(t.place), "attach", "--stdin",
+			"--quiet", l.name)
+		stdin, err := l.attach.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.stdin = stdin
+		if err := l.attach.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
-// begin waits until the load runs, and attaches its standard input, whose end will end it.
-func (l *load) begin(t *T) {
+// startLoads starts a load on each of the services named, and returns when all run.
+func startLoads(t *T, s settings, rate, clients int, names ...string) (all []*load) {
 	t.Helper()
-	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
-	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", string(t.place), "attach", "--stdin",
-		"--quiet", l.name)
-	stdin, err := l.attach.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range names {
+		all = append(all, newLoad(s, name, rate, clients))
 	}
-	l.stdin = stdin
-	if err := l.attach.Start(); err != nil {
-		t.Fatal(err)
+	begin(t, all)
+	return all
+}
+
+// end closes the loads' inputs. They compare then what is stored.
+func end(all []*load) {
+	for _, l := range all {
+		_ = l.stdin.Close() // it may be closed already
 	}
 }
 
@@ -100,7 +121,8 @@ func (l *load) report(t *T) *services.Report {
 	_ = l.attach.Wait()
 	giveUp.Stop()
 	eventually(t, 90*time.Second, func() error {
-		if phase := fetch[core.Pod](t, "pod", l.name).Status.Phase; phase != core.PodSucceeded && phase != core.PodFailed {
+		phase := fetch[core.Pod](t, "/api/v1", "pods/"+l.name, "").Status.Phase
+		if phase != core.PodSucceeded && phase != core.PodFailed {
 			return fmt.Errorf("the pod %s is %s", l.name, phase)
 		}
 		return nil
@@ -114,26 +136,10 @@ func (l *load) report(t *T) *services.Report {
 	return report
 }
 
-// startLoads starts a load on each of the services named, and returns when all run.
-func startLoads(t *T, s settings, rate, clients int, names ...string) (all []*load) {
-	t.Helper()
-	for _, name := range names {
-		all = append(all, create(t, s, name, rate, clients))
-	}
-	for _, l := range all {
-		l.begin(t)
-	}
-	return all
-}
-
 // stopLoads ends the loads and returns their reports.
 func stopLoads(t *T, all []*load) (reports []*services.Report) {
 	t.Helper()
-	for _, l := range all {
-		if err := l.stdin.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	end(all)
 	for _, l := range all {
 		reports = append(reports, l.report(t))
 	}

@@ -51,9 +51,7 @@ func (s *story) passwords(t *T) {
 	for _, service := range files {
 		s.statement(t, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", service, fresh[service]))
 	}
-	for _, deployment := range restart {
-		must(t, "rollout", "status", deployment, "--timeout=2m")
-	}
+	rolledOut(t)
 	s.wantGone(t)
 	for _, row := range s.rows {
 		if !byFile(row.Name) {
@@ -72,8 +70,8 @@ func (s *story) createTwin(t *T, names []string) {
 		sources = append(sources,
 			fmt.Sprintf("{secret: {name: rowlock-%s-db, items: [{key: password, path: %s}]}}", name, name))
 	}
-	createPodOf(t, caller, "projected: {sources: ["+strings.Join(sources, ", ")+"]}", "twin",
-		fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
+	apply(t, pod(caller, "projected: {sources: ["+strings.Join(sources, ", ")+"]}", "twin",
+		fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)))
 	wait(t, time.Minute, "condition=Ready", "pod/twin")
 }
 

@@ -54,18 +54,10 @@ func (s *story) followed(t *T) {
 		t.Errorf("helm test says\n%s", out)
 	}
 	s.readNotes(t, out)
+}
 
-	// They need two readings of the metrics-server.
-	wait(t, time.Minute, "condition=ScalingActive", "hpa", "--all")
-	hpas := must(t, "get", "hpa")
-	t.Logf("the autoscalers of the README's release after %.0f s:\n%s", time.Since(began).Seconds(), hpas)
-	if strings.Contains(hpas, "<unknown>") || strings.Count(hpas, "/500m") != len(s.rows)+1 {
-		t.Errorf("of the services and events' workers, not all autoscalers have figures:\n%s", hpas)
-	}
-	wait(t, time.Minute, "condition=Ready", "pods",
-		"--selector=app.kubernetes.io/instance="+release+","+component+" in (serve,work)")
-	s.wantSteady(t)
-
+// settled prepares what the next chapters need, until the README's release has come to rest.
+func (s *story) settled(t *T) {
 	// The namespace refuses a pod that is not restricted.
 	if out, err := t.kubectl(t.Context(), "run", "root", "--image="+s.client); err == nil {
 		t.Errorf("a pod that is not restricted is admitted: %s", out)
@@ -81,9 +73,19 @@ func (s *story) followed(t *T) {
 	}
 	s.createAccounts(t)
 	shell := fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)
-	createPod(t, "client", shell)
-	createPodOf(t, outside, projected, "outside", shell)
+	apply(t, pod(caller, projected, "client", shell)+pod(outside, projected, "outside", shell))
+	s.defineOperator(t)
 	wait(t, time.Minute, "condition=Ready", "pod/client")
+
+	// The autoscalers need two readings of the metrics-server.
+	wait(t, time.Minute, "condition=ScalingActive", "hpa", "--all")
+	hpas := must(t, "get", "hpa")
+	t.Logf("the autoscalers of the README's release:\n%s", hpas)
+	if strings.Contains(hpas, "<unknown>") || strings.Count(hpas, "/500m") != len(s.rows)+1 {
+		t.Errorf("of the services and events' workers, not all autoscalers have figures:\n%s", hpas)
+	}
+	wait(t, time.Minute, "condition=Ready", "pods", "--selector="+ours+","+component+" in (serve,work)")
+	s.wantSteady(t)
 }
 
 // wantSoon waits until a chapter of another story is over.

@@ -4,11 +4,15 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // sampler reads a figure again and again until it is stopped.
@@ -89,5 +93,20 @@ func (s *story) connections(ctx context.Context) (n float64, err error) {
 		return 0, err
 	}
 	_, err = fmt.Sscan(out, &n)
+	return n, err
+}
+
+// pools returns how many connections the replicas' pools may open together, those of replicas that are ending included.
+func (s *story) pools(ctx context.Context) (n float64, err error) {
+	pods, err := s.podsOf(ctx, ours)
+	for _, pod := range pods {
+		for _, variable := range pod.Spec.Containers[0].Env {
+			if variable.Name == "DB_MAX_OPEN_CONNS" {
+				size, bad := strconv.Atoi(variable.Value)
+				row, unknown := services.Named(pod.Labels["app.kubernetes.io/name"])
+				n, err = n+float64(size+row.SecondPool), errors.Join(err, bad, unknown)
+			}
+		}
+	}
 	return n, err
 }

@@ -5,7 +5,9 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +26,8 @@ const rate = 25
 // releases leads the release through an operator's week, under one load on every service, in which no request may fail:
 //
 //   - an upgrade from the README's values to those of the story, by the other Helm: callers need a token from then on;
-//   - more load on every service, by which each of the five autoscalers adds replicas up to its maximum, where they
-//     stay;
+//   - more load on every service, and an upgrade of the autoscalers' ranges alone, which replaces no pod: each of the
+//     autoscalers adds replicas up to its maximum, where they stay;
 //   - an upgrade to the next release, whose schemas are newer, at the chart's own pace: all replicas that there may be
 //     are replaced, within the connections that the chart counts with;
 //   - the removal of those replicas by the autoscalers;
@@ -37,13 +39,20 @@ const rate = 25
 func (s *story) releases(t *T) {
 	rotation := s.rotate(t, rate, 8)
 	used := sample(t, 5*time.Second, s.cpu)
-	s.upgrade(t, s.helms[1], s.tag, s.wide()...)
+
+	// It rolls faster than at the chart's own pace, and so does the way back to it.
+	began := time.Now()
+	s.upgrade(t, s.helms[1], s.tag, "--wait", "--timeout=3m")
+	rolledOut(t)
+	t.Logf("upgraded in %.1f s", time.Since(began).Seconds())
+	s.wantRelease(t, s.tag)
 	revision := strings.TrimSpace(must(t, "get", "secrets", "--selector=owner=helm,status=deployed,name="+release,
 		"-o", "jsonpath={.items[*].metadata.labels.version}"))
 
-	wantFlawless(t, stopLoads(t, s.grow(t, used)), 500)
+	grown := s.grow(t, used)
+	end(grown) // they compare what is stored during the next upgrade
 	before := s.schemas(t)
-	s.rollOut(t)
+	s.rollOut(t, grown)
 	newer := s.schemas(t)
 	s.shrink(t)
 
@@ -63,28 +72,33 @@ func (s *story) releases(t *T) {
 		if back := s.schemas(t); fmt.Sprint(back) != fmt.Sprint(newer) {
 			t.Errorf("the rollback changed the schemas' versions from %v to %v", newer, back)
 		}
-		s.shrink(t) // the autoscalers are those of before, too
+		most := must(t, "get", "hpa", "--selector="+ours, "-o", "jsonpath={.items[*].spec.maxReplicas}")
+		if strings.Trim(most, "2 ") != "" {
+			t.Errorf("after the rollback the autoscalers may make %s replicas, want 2 each", most)
+		}
 	}
 	s.passwords(t)
 	wantFlawless(t, s.stop(t, rotation), 500)
-	wantWithin(t, open, s.budget)
+	wantWithin(t, "connections of all services", open, s.budget)
 	s.newSessions(t)
 
 	// No value says so: the upgrades have found them.
-	policies := fetch[networking.NetworkPolicyList](t, "networkpolicies", "--selector=app.kubernetes.io/instance="+release)
+	policies := fetch[networking.NetworkPolicyList](t, "/apis/networking.k8s.io/v1", "networkpolicies", ours)
 	if len(policies.Items) < len(s.rows) {
 		t.Errorf("after the upgrades there are %d NetworkPolicies for %d services", len(policies.Items), len(s.rows))
 	}
 }
 
 // rollOut upgrades every service at once, each with as many replicas as its autoscaler may make, while the pod of `helm
-// test` checks them. It demands that no more connections are open than the chart states, those of migrations included,
-// and that no replica was removed.
-func (s *story) rollOut(t *T) {
+// test` checks them, and the loads that made the replicas report. It demands that as many new replicas get ready, and
+// that no more connections are open than the chart states, those of migrations included, or may be by the replicas'
+// pools.
+func (s *story) rollOut(t *T, grown []*load) {
 	t.Helper()
+	began := time.Now()
 	check := run(t, "", s.helms[0], "get", "hooks", release, "--namespace", string(s.place))
 	must(t, "delete", "pod", release+"-check", "--ignore-not-found")
-	open := sample(t, time.Second, s.connections)
+	open, pools := sample(t, time.Second, s.connections), sample(t, time.Second, s.pools)
 	checked := make(chan error, 1)
 	go func() {
 		err := s.underWay(t.Context(), full)
@@ -98,14 +112,24 @@ func (s *story) rollOut(t *T) {
 		checked <- err
 	}()
 
-	s.upgrade(t, s.helms[0], cmp.Or(s.next, s.tag), append(s.wide(), "global.podAnnotations.rollout="+full)...)
+	tag := cmp.Or(s.next, s.tag)
+	s.upgrade(t, s.helms[0], tag, append(s.wide(), "--set=global.podAnnotations.rollout="+full)...)
+	wantFlawless(t, stopLoads(t, grown), 500)
+	// Ready is enough: until the last ones are available too nothing more happens.
+	eventually(t, 3*time.Minute, func() error {
+		replaced := slices.DeleteFunc(s.pods(t), func(pod core.Pod) bool { return pod.Annotations["rollout"] != full })
+		if missing := s.missing(replaced); len(missing) > 0 {
+			return fmt.Errorf("%v have fewer new replicas than their autoscalers had made", missing)
+		}
+		return nil
+	})
+	t.Logf("upgraded to %s in %.1f s", tag, time.Since(began).Seconds())
 	if err := <-checked; err != nil {
 		t.Errorf("helm test's pod during the rollout: %v", err)
 	}
-	wantWithin(t, open, s.budget)
-	if missing := s.missing(t); len(missing) > 0 {
-		t.Errorf("the upgrade has removed replicas that autoscalers had added: %v", missing)
-	}
+	wantWithin(t, "connections of all services", open, s.budget)
+	wantWithin(t, "connections that the replicas' pools may open", pools, s.budget)
+	s.wantRelease(t, tag)
 }
 
 // full is the annotation of the pods of the rollout at which all autoscalers are at their maximum.
@@ -114,7 +138,7 @@ const full = "full"
 // underWay waits until a service's new pod of a rollout runs, for each of them.
 func (s *story) underWay(ctx context.Context, rollout string) error {
 	for ; ctx.Err() == nil; time.Sleep(time.Second) {
-		pods, err := s.podsOf(ctx, "app.kubernetes.io/instance="+release)
+		pods, err := s.podsOf(ctx, ours)
 		if err != nil {
 			return err
 		}
@@ -132,39 +156,44 @@ func (s *story) underWay(ctx context.Context, rollout string) error {
 	return ctx.Err()
 }
 
-// wantWithin stops a sampler of connections, and demands that there were never more than the chart states. At least
-// one of each service is open all the time.
-func wantWithin(t *T, open *sampler, budget int) {
+// wantWithin stops a sampler of connections, and demands that there were never more than the chart states. There is at
+// least one of each service all the time.
+func wantWithin(t *T, what string, counted *sampler, budget int) {
 	t.Helper()
-	connections := open.stop()
+	connections := counted.stop()
 	if len(connections) < 10 || slices.Min(connections) < float64(len(services.All())) {
-		t.Fatalf("the connections were not counted: %.0f", connections)
+		t.Fatalf("the %s were not counted: %.0f", what, connections)
 	}
 	most := slices.Max(connections)
-	t.Logf("connections of all services: %.0f at most, the chart states %d (%d looks)", most, budget, len(connections))
+	t.Logf("%s: %.0f at most, the chart states %d (%d looks)", what, most, budget, len(connections))
 	if int(most) > budget {
-		t.Errorf("%.0f connections were open, and the chart states %d at most", most, budget)
+		t.Errorf("%s: %.0f, and the chart states %d at most", what, most, budget)
 	}
 }
 
-// rolledOut waits until all replicas are of the release that was made last. Helm 3 takes one missing for enough.
+// rolledOut waits until all replicas are those of the last change. Helm 3 takes one missing for enough.
 func rolledOut(t *T) {
 	t.Helper()
-	must(t, "rollout", "status", "deployment", "--selector=app.kubernetes.io/instance="+release, "--timeout=3m")
+	must(t, "rollout", "status", "deployment", "--selector="+ours, "--timeout=3m")
 }
 
-// upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then.
-// The roles' limits are those that the notes state, set before there is more to connect.
-func (s *story) upgrade(t *T, helm, tag string, more ...string) {
+// upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and reads the notes.
+func (s *story) upgrade(t *T, helm, tag string, flags ...string) {
 	t.Helper()
-	began := time.Now()
-	values := append(s.values(append(more, "global.migrations.mode=job")...), "--set-string=global.image.tag="+tag)
-	s.limit(t, run(t, "", helm, append([]string{"upgrade", release, chart, "--dry-run=server"}, values...)...))
-	out := run(t, "", helm, append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, values...)...)
-	rolledOut(t)
-	t.Logf("upgraded to %s in %.1f s", tag, time.Since(began).Seconds())
-	s.readNotes(t, out)
-	s.wantRelease(t, tag)
+	args := append([]string{"upgrade", release, chart}, s.values()...)
+	args = append(args, "--set=global.migrations.mode=job", "--set-string=global.image.tag="+tag)
+	s.readNotes(t, run(t, "", helm, append(args, flags...)...))
+}
+
+// widen upgrades to the values of wide alone, which replaces no pod.
+func (s *story) widen(t *T) {
+	t.Helper()
+	before := revisions(t)
+
+	s.upgrade(t, s.helms[1], s.tag, s.wide()...)
+	if after := revisions(t); len(before) == 0 || !maps.Equal(before, after) {
+		t.Errorf("new ranges for the autoscalers changed the Deployments' revisions from %v to %v", before, after)
+	}
 }
 
 // quickly begins a rollback of iidy by the runbook's command for one in a hurry, with the image that there is.
@@ -175,7 +204,7 @@ func (s *story) quickly(t *T) {
 		args[i] = strings.Replace(arg, "tag=0.1.0", "tag="+s.tag, 1)
 	}
 	run(t, "", s.helms[1], args...)
-	iidy := fetch[apps.Deployment](t, "deployment", "rowlock-iidy").Spec
+	iidy := fetch[apps.Deployment](t, "/apis/apps/v1", "deployments/rowlock-iidy", "").Spec
 	if image := iidy.Template.Spec.Containers[0].Image; iidy.MinReadySeconds != 0 || !strings.HasSuffix(image, ":"+s.tag) {
 		t.Errorf("the runbook's quick rollback leaves iidy with %s and %d s", image, iidy.MinReadySeconds)
 	}
@@ -184,15 +213,12 @@ func (s *story) quickly(t *T) {
 // wantRelease demands that the replicas are of a tag, and that one Job of that tag has migrated each schema.
 func (s *story) wantRelease(t *T, tag string) {
 	t.Helper()
-	ready := map[string]int{}
-	for _, pod := range s.pods(t) {
-		if strings.HasSuffix(pod.Spec.Containers[0].Image, ":"+tag) {
-			ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
-		}
-	}
+	ready := ready(slices.DeleteFunc(s.pods(t), func(pod core.Pod) bool {
+		return !strings.HasSuffix(pod.Spec.Containers[0].Image, ":"+tag)
+	}))
 	// Replicas do not wait for a Job where the schema is newer already.
-	must(t, "wait", "--for=condition=Complete", "jobs", "--selector=app.kubernetes.io/instance="+release, "--timeout=1m")
-	jobs := fetch[batch.JobList](t, "jobs", "--selector=app.kubernetes.io/instance="+release).Items
+	must(t, "wait", "--for=condition=Complete", "jobs", "--selector="+ours, "--timeout=1m")
+	jobs := fetch[batch.JobList](t, "/apis/batch/v1", "jobs", ours).Items
 	for _, row := range s.rows {
 		for _, command := range row.Commands() {
 			if n := ready[row.Name+"/"+command]; n < 2 {
@@ -213,7 +239,7 @@ func (s *story) wantRelease(t *T, tag string) {
 func (s *story) wantGone(t *T) {
 	t.Helper()
 	eventually(t, time.Minute, func() error {
-		for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
+		for _, pod := range s.allPods(t, ours) {
 			if pod.DeletionTimestamp != nil {
 				return fmt.Errorf("%s is still there", pod.Name)
 			}
@@ -225,21 +251,18 @@ func (s *story) wantGone(t *T) {
 // schemas returns the version of each service's schema.
 func (s *story) schemas(t *T) map[string]int {
 	t.Helper()
-	versions := map[string]int{}
+	var pairs []string
 	for _, row := range s.rows {
-		history := row.HistorySchema
-		if history == "" {
-			history = row.Name
-		}
-		out, err := s.query(t.Context(), "SELECT max(version_id) FROM "+history+".goose_db_version")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		if _, err := fmt.Sscan(out, &n); err != nil {
-			t.Fatalf("%s: %v in %q", row.Name, err, out)
-		}
-		versions[row.Name] = n
+		pairs = append(pairs, fmt.Sprintf("'%s', (SELECT max(version_id) FROM %s.goose_db_version)",
+			row.Name, cmp.Or(row.HistorySchema, row.Name)))
+	}
+	out, err := s.query(t.Context(), "SELECT json_build_object("+strings.Join(pairs, ", ")+")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]int{}
+	if err := json.Unmarshal([]byte(out), &versions); err != nil {
+		t.Fatalf("%v in %q", err, out)
 	}
 	return versions
 }
@@ -252,20 +275,19 @@ func most(service string) int {
 	return 3
 }
 
-// wide returns the values for autoscalers of the chart's own ranges, which remove nothing before shrink, and for
+// wide returns the flags for autoscalers of the chart's own ranges, which remove nothing before shrink, and for
 // rollouts at the chart's own pace.
-func (s *story) wide() (pairs []string) {
+func (s *story) wide() (flags []string) {
 	for _, row := range s.rows {
-		pairs = append(pairs, fmt.Sprintf("%[1]s.minReadySeconds=auto,%[1]s.autoscaling.maxReplicas=%[2]d,"+
+		flags = append(flags, fmt.Sprintf("--set=%[1]s.minReadySeconds=auto,%[1]s.autoscaling.maxReplicas=%[2]d,"+
 			"%[1]s.autoscaling.behavior.scaleDown.selectPolicy=Disabled", row.Name, most(row.Name)))
 	}
-	return pairs
+	return flags
 }
 
-// missing returns the services of which a workload has fewer ready replicas than its autoscaler may make.
-func (s *story) missing(t *T) (names []string) {
-	t.Helper()
-	ready := s.ready(t)
+// missing returns the services of which a workload has fewer ready replicas among these than its autoscaler may make.
+func (s *story) missing(pods []core.Pod) (names []string) {
+	ready := ready(pods)
 	for _, row := range s.rows {
 		for _, command := range row.Commands() {
 			if ready[row.Name+"/"+command] < most(row.Name) {
@@ -277,7 +299,8 @@ func (s *story) missing(t *T) (names []string) {
 	return names
 }
 
-// grow adds load on every service until each autoscaler has added all replicas that it may, and returns the loads.
+// grow adds load on every service, and widens the autoscalers' ranges, until each has added all replicas that it may.
+// It returns the loads.
 func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	t.Helper()
 	const mostLoads = 4 // more of each service
@@ -288,19 +311,25 @@ func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	}
 	began := time.Now()
 	// How much load is needed depends on the machine.
-	missing := s.missing(t)
+	missing := s.services
 	for n := 1; len(missing) > 0; n++ {
 		if n > mostLoads {
 			t.Fatalf("%v have too few replicas with %d loads more:\n%s", missing, mostLoads, must(t, "get", "hpa"))
 		}
+		var more []*load
 		for _, name := range missing {
-			loads = append(loads, startLoads(t, s.settings, cmp.Or(rates[name], 150), 16, name)...)
+			more = append(more, newLoad(s.settings, name, cmp.Or(rates[name], 150), 16))
+		}
+		begin(t, more)
+		loads = append(loads, more...)
+		if n == 1 {
+			s.widen(t)
 		}
 		// A look loads the node as well: few of them.
 		const limit = 40 * time.Second
 		for since := time.Now(); len(missing) > 0 && time.Since(since) < limit && t.Context().Err() == nil; {
 			time.Sleep(time.Second)
-			missing = s.missing(t)
+			missing = s.missing(s.pods(t))
 		}
 	}
 	t.Logf("all autoscalers are at their maximum after %.0f s, by %d loads more:\n%s",
@@ -321,23 +350,16 @@ func (s *story) shrink(t *T) {
 	began := time.Now()
 	const patch = `[{"op":"replace","path":"/spec/behavior/scaleDown/selectPolicy","value":"Max"},
 		{"op":"replace","path":"/spec/metrics/0/containerResource/target/averageValue","value":"500m"}]`
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			must(t, "patch", "hpa", "rowlock-"+row.Name+workload, "--type=json", "--patch="+patch)
-		}
-	}
+	hpas := strings.Fields(must(t, "get", "hpa", "--selector="+ours, "-o", "name"))
+	must(t, append([]string{"patch", "--type=json", "--patch=" + patch}, hpas...)...)
 
+	// None has fewer than two.
 	eventually(t, 2*time.Minute, func() error {
-		for _, row := range s.rows {
-			for _, command := range row.Commands() {
-				selector := fmt.Sprintf("app.kubernetes.io/instance=%s,app.kubernetes.io/name=%s,%s=%s",
-					release, row.Name, component, command)
-				if n := len(s.allPods(t, selector)); n != 2 {
-					return fmt.Errorf("%s %s has %d pods: %s", row.Name, command, n, must(t, "get", "hpa"))
-				}
-			}
+		if n := len(s.pods(t)); n != 2*len(hpas) {
+			return fmt.Errorf("%d autoscalers have %d replicas", len(hpas), n)
 		}
 		return nil
 	})
+	s.wantGone(t)
 	t.Logf("all autoscalers are back at two replicas after %.0f s, under load", time.Since(began).Seconds())
 }

@@ -31,8 +31,6 @@ type story struct {
 	budget int
 	// undo deletes what is in no namespace.
 	undo []func(ctx context.Context) error
-	// restarting gets what was seen of the restart of one service alone, once it is over.
-	restarting chan restart
 	// installed is closed when the chapter of the README is over.
 	installed chan struct{}
 }
@@ -59,10 +57,13 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		t.Parallel()
 		release.tell(t, []chapter{
 			{"the chart's README, from an empty cluster to helm test", release.followed},
+			{"the README's release has come to rest", release.settled},
 			{"upgrade, rollback and upgrade under load", release.releases},
-			{"every replica works", release.everyReplica},
-			{"roles", release.roles},
-			{"who calls is known", release.identified},
+			{"the replicas", together(
+				chapter{"every replica works", release.everyReplica},
+				chapter{"roles", release.roles},
+				chapter{"who calls is known", release.identified},
+			)},
 			{"watched by an operator", release.watched},
 			{"the database restarts", release.databaseRestarts},
 			{"a pod is deleted", release.podDeleted},
@@ -73,12 +74,12 @@ func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the 
 		t.Parallel()
 		ways.tell(t, []chapter{
 			{"a database in a restricted namespace", ways.prepare},
-			{"one service alone, behind a pooler, by Helm 4", ways.alone}, // it rolls out during the next
+			{"one service alone, behind a pooler, by Helm 4", ways.alone},
 			{"kubectl applies what Helm renders, and the tours", func(t *T) {
 				wantSoon(t, release.installed) // the README's pods ask for most of the node
 				ways.byKubectl(t)
 			}},
-			{"the service alone has been replaced", ways.restarted},
+			{"the service alone is replaced at the chart's own pace", ways.restarted},
 		})
 	})
 }
@@ -99,20 +100,32 @@ func (s *story) tell(t *testing.T, chapters []chapter) {
 	})
 	for _, chapter := range chapters {
 		began := time.Now()
-		// The longest takes seven minutes. The last four of the test are for the dump and for cleaning up.
+		// The longest takes some minutes. The last four of the test are for the dump and for cleaning up.
 		limit := time.Now().Add(12 * time.Minute)
 		if end, ok := t.Deadline(); ok && end.Add(-4*time.Minute).Before(limit) {
 			limit = end.Add(-4 * time.Minute)
 		}
 		if !t.Run(chapter.name, func(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), limit)
-			defer cancel()
-			chapter.run(&T{T: t, ctx: ctx, place: s.place})
+			t.Cleanup(cancel) // not before the parts of a chapter have ended
+			chapter.run(&T{T: t, ctx: ctx, place: s.place, api: s.api})
 		}) {
 			s.dump(t)
 			return
 		}
 		t.Logf("%s: %.0f s", chapter.name, time.Since(began).Seconds())
+	}
+}
+
+// together makes one chapter of some that change nothing that another one looks at. They run at once.
+func together(parts ...chapter) func(t *T) {
+	return func(t *T) {
+		for _, part := range parts {
+			t.Run(part.name, func(one *testing.T) {
+				one.Parallel()
+				part.run(&T{T: one, ctx: t.ctx, place: t.place, api: t.api})
+			})
+		}
 	}
 }
 
@@ -147,7 +160,7 @@ func (s *story) prepare(t *T) {
 	s.newPasswords(t)
 	must(t, "create", "secret", "generic", "rowlock-payments-fingerprint",
 		"--from-literal=current="+rand.Text()+rand.Text())
-	createPod(t, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
+	apply(t, pod(caller, projected, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)))
 }
 
 // newPasswords gives the roles new passwords, and makes them where they are missing, and puts these into the secrets.
@@ -161,8 +174,8 @@ func (s *story) newPasswords(t *T) {
 // postgresImage is the line of k8s/postgres.yaml that names the image.
 const postgresImage = "image: postgres:19"
 
-// values returns the flags of the stories, and more of them as --set pairs.
-func (s *story) values(more ...string) []string {
+// values returns the flags of the stories.
+func (s *story) values() []string {
 	args := []string{
 		"--namespace", string(s.place), "--values=../../k8s/values.yaml",
 		"--set-string=global.image.tag=" + s.tag,
@@ -173,7 +186,7 @@ func (s *story) values(more ...string) []string {
 		args = append(args,
 			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),
 			// All of them run on a small node.
-			fmt.Sprintf("--set=%s.resources.requests.cpu=10m", name),
+			fmt.Sprintf("--set=%[1]s.resources.requests.cpu=10m,%[1]s.migrations.resources.requests.cpu=10m", name),
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
 			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)),
 			// Faster rollouts than by default, in which both replicas may stand beside two new ones. In wide ones, at the
@@ -183,33 +196,30 @@ func (s *story) values(more ...string) []string {
 				name),
 			// Little load makes replicas here, and its end removes them soon.
 			fmt.Sprintf("--set=%s.autoscaling.targetCPUAverageValue=%s", name, target),
-			fmt.Sprintf("--set=%s.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5", name),
+			fmt.Sprintf("--set=%s.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=0", name),
 			fmt.Sprintf(`--set-json=%s.autoscaling.behavior.scaleDown.policies=`+
 				`[{"type":"Percent","value":100,"periodSeconds":15}]`, name))
 	}
-	args = append(args,
+	return append(args,
 		"--set=global.config.DB_LOCK_TIMEOUT=1s,global.config.DB_STATEMENT_TIMEOUT=4s,global.config.REQUEST_TIMEOUT=5s",
 		"--set=payments.config.LOCK_WAIT=2s,payments.config.PROCESSOR_TIMEOUT=2s",
 		"--set=events.autoscaling.targetCPUAverageValue="+targetOfEvents,
 		// One event a transaction, so that a few events are work, because the loads' end reads every event.
 		"--set=events.config.WORKER_BATCH=1,events.workloads.work.autoscaling.targetCPUAverageValue="+targetOfWorkers)
-	for _, pair := range more {
-		args = append(args, "--set="+pair)
-	}
-	return args
 }
 
 // The CPU that a replica uses before there is one more, of events otherwise: two use less by 50 requests a second of
 // each service, and more by what grow adds.
 const target, targetOfEvents, targetOfWorkers = "30m", "20m", "15m"
 
-// readNotes notes the number of connections that the notes of a release state.
+// readNotes notes the number of connections that the notes of a release state, and sets the limits that they name.
 func (s *story) readNotes(t *T, out string) {
 	t.Helper()
 	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
 	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
 		t.Errorf("the notes do not say how many connections there may be:\n%s", out)
 	}
+	s.limit(t, out)
 }
 
 // wantSteady demands that all replicas are ready and that none has restarted.
@@ -230,7 +240,7 @@ const component = "app.kubernetes.io/component"
 // pods returns the replicas that are not ending, of the services named; of all when none is.
 func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
-	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
+	for _, pod := range s.allPods(t, ours) {
 		name := pod.Labels["app.kubernetes.io/name"]
 		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && pod.Labels[component] != "migrate" &&
 			(len(names) == 0 || slices.Contains(names, name)) {
@@ -283,7 +293,7 @@ func (s *story) wantNothing(t *T) {
 		}
 	}
 	eventually(t, time.Minute, func() error {
-		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector=app.kubernetes.io/instance="+release)
+		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector="+ours)
 		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm,name="+release)
 		if out != "" {
 			return fmt.Errorf("left behind: %s", out)

@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"sync"
+
 	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
@@ -10,18 +12,25 @@ import (
 const withToken = `curl() { command curl --header "Authorization: Bearer $(cat /var/run/secrets/rowlock/token)" "$@"; }
 `
 
-// tours runs the tours of the services' READMEs in another pod, where the Services have names, with a token. It
+// tours runs the tours of the services' READMEs at once in another pod, where the Services have names, with a token. It
 // compares what they print with the pages where the database is new, because some tell ids.
 func (s *story) tours(t *T, isNew bool) {
 	t.Helper()
+	var all sync.WaitGroup
 	for _, row := range s.rows {
-		page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := must(t, "exec", "client", "--", "sh", "-c", withToken+page.Script())
-		if err := page.Compare(out); err != nil && isNew {
-			t.Errorf("%s: %v", row.Name, err)
-		}
+		all.Go(func() {
+			page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
+			out := ""
+			if err == nil {
+				out, err = t.kubectl(t.Context(), "exec", "client", "--", "sh", "-c", withToken+page.Script())
+			}
+			if err == nil && isNew {
+				err = page.Compare(out)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", row.Name, err)
+			}
+		})
 	}
+	all.Wait()
 }

@@ -26,22 +26,24 @@ import (
 // operator names the module whose definitions the cluster gets; the operator itself does not run here.
 const operator = "github.com/prometheus-operator/prometheus-operator"
 
+// monitorings is the API of its definitions.
+const monitorings = "/apis/monitoring.coreos.com/v1"
+
 // watched runs the command of "Watch it" in docs/cluster.md with the operator's real
 // definitions in the cluster: the API server accepts what the chart renders, and
 // what the operator would look for exists. The upgrade also lets one account more call,
 // which the replicas learn.
 func (s *story) watched(t *T) {
-	s.defineOperator(t)
 	before := revisions(t)
 	upgrade := documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")
 	run(t, "", s.helms[1], append(upgrade, s.auth(unknown)...)...)
 	for _, row := range s.rows {
 		s.monitored(t, row.Name)
 	}
-	monitors := len(fetch[monitoring.ServiceMonitorList](t, "servicemonitors").Items)
-	stack := "--selector=release=kube-prometheus-stack"
-	rules := len(fetch[monitoring.PrometheusRuleList](t, "prometheusrules", stack).Items)
-	dashboards := len(fetch[core.ConfigMapList](t, "configmaps", "--selector=grafana_dashboard=1").Items)
+	monitors := len(fetch[monitoring.ServiceMonitorList](t, monitorings, "servicemonitors", "").Items)
+	rules := len(fetch[monitoring.PrometheusRuleList](t, monitorings, "prometheusrules",
+		"release=kube-prometheus-stack").Items)
+	dashboards := len(fetch[core.ConfigMapList](t, "/api/v1", "configmaps", "grafana_dashboard=1").Items)
 	if monitors != len(s.rows) || rules != 1 || dashboards != len(services.All())+1 {
 		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", monitors, rules, dashboards)
 	}
@@ -57,8 +59,7 @@ func revisions(t *T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	eventually(t, time.Minute, func() error {
-		ours := "--selector=app.kubernetes.io/instance=" + release
-		for _, d := range fetch[apps.DeploymentList](t, "deployments", ours).Items {
+		for _, d := range fetch[apps.DeploymentList](t, "/apis/apps/v1", "deployments", ours).Items {
 			if d.Status.ObservedGeneration < d.Generation { // the number comes before this does
 				return fmt.Errorf("%s is not seen to yet", d.Name)
 			}
@@ -91,7 +92,7 @@ func documentedUpgrade(t *T, file, heading string) []string {
 // with all replicas and their metrics behind it.
 func (s *story) monitored(t *T, name string) {
 	t.Helper()
-	m := fetch[monitoring.ServiceMonitor](t, "servicemonitor", release+"-"+name)
+	m := fetch[monitoring.ServiceMonitor](t, monitorings, "servicemonitors/"+release+"-"+name, "")
 	if m.Labels["release"] != "kube-prometheus-stack" || len(m.Spec.Endpoints) != 1 ||
 		m.Spec.Endpoints[0].Port != "admin" {
 		t.Errorf("%s: labels %v, endpoints %+v", m.Name, m.Labels, m.Spec.Endpoints)
@@ -100,15 +101,14 @@ func (s *story) monitored(t *T, name string) {
 	for key, value := range m.Spec.Selector.MatchLabels {
 		selector = append(selector, key+"="+value)
 	}
-	by := "--selector=" + strings.Join(selector, ",")
-	found := fetch[core.ServiceList](t, "services", by).Items
+	found := fetch[core.ServiceList](t, "/api/v1", "services", strings.Join(selector, ",")).Items
 	if len(found) != 1 || len(found[0].Spec.Ports) != 1 || found[0].Spec.Ports[0].Name != m.Spec.Endpoints[0].Port {
 		t.Fatalf("%s selects %d services", m.Name, len(found))
 	}
 	eventually(t, time.Minute, func() error {
 		ready := 0
-		of := "--selector=kubernetes.io/service-name=" + found[0].Name
-		for _, slice := range fetch[discovery.EndpointSliceList](t, "endpointslices", of).Items {
+		of := "kubernetes.io/service-name=" + found[0].Name
+		for _, slice := range fetch[discovery.EndpointSliceList](t, "/apis/discovery.k8s.io/v1", "endpointslices", of).Items {
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
 					ready++

@@ -20,11 +20,7 @@ func (s *story) byKubectl(t *T) {
 	for range 2 { // the second time nothing changes
 		apply(t, manifests)
 	}
-	for _, row := range s.rows {
-		for _, workload := range row.Workloads() {
-			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=2m")
-		}
-	}
+	rolledOut(t)
 	s.tours(t, true)
 	run(t, manifests, "kubectl", "--namespace", string(s.place), "delete", "--wait", "--timeout=90s", "-f", "-")
 	s.wantNothing(t)
@@ -32,58 +28,57 @@ func (s *story) byKubectl(t *T) {
 
 // alone installs the generic chart by itself and by Helm 4, which applies on the server's side, behind PgBouncer, with
 // whole URIs in its secrets as CloudNativePG writes them. A Job migrates, as the owner and by a direct connection. The
-// number of replicas is another client's to choose. The release is upgraded at the chart's own pace, which goes on
-// until restarted.
+// number of replicas is another client's to choose.
 func (s *story) alone(t *T) {
 	s.behindPooler(t)
-	helm := s.helms[1]
-	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
-	release := func(how ...string) {
-		run(t, values, helm, append(append(how,
-			"counts", chart+"/charts/service", "--namespace", string(s.place), "--values=-",
-			"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
-			"--set=database.parameters=sslmode=disable,database.pooler=transaction",
-			"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
-			"--set=replicas=null,autoscaling.maxReplicas=2,resources.requests.cpu=10m",
-			// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
-			"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
-			"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
-			"--set-string=image.tag="+s.tag,
-		), s.auth()...)...)
-	}
-	release("install")
+	s.releaseAlone(t, "install")
 	must(t, "scale", "deployment", "counts", "--replicas=2")
 	// Both replicas are ready some time before they are available.
 	eventually(t, time.Minute, func() error {
-		ready := must(t, "get", "deployment", "counts", "-o", "jsonpath={.status.readyReplicas}")
-		if ready != "2" {
-			return fmt.Errorf("counts has %q replicas that are ready", ready)
+		if n := fetch[apps.Deployment](t, "/apis/apps/v1", "deployments/counts", "").Status.ReadyReplicas; n != 2 {
+			return fmt.Errorf("counts has %d replicas that are ready", n)
 		}
 		return nil
 	})
-	createPod(t, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
+	apply(t, pod(caller, projected, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
         args: [check, --token-file=/var/run/secrets/rowlock/token, --counts=http://counts:80,
-          --counts-internal=http://counts-internal:8081]`, s.tag))
+          --counts-internal=http://counts-internal:8081]`, s.tag)))
 	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
 	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
 
 	// All connections come from the pooler.
 	from, err := s.query(t.Context(), "SELECT DISTINCT host(client_addr) FROM pg_stat_activity WHERE usename = 'counts'")
-	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
+	ip := fetch[core.Pod](t, "/api/v1", "pods/pgbouncer", "").Status.PodIP
+	if err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
-	wait(t, time.Minute, "condition=Available", "deployment/counts")
-	s.restart(t, func() { release("upgrade", "--set=podAnnotations.upgrade=by-helm-4") })
-	if n := *fetch[apps.Deployment](t, "deployment", "counts").Spec.Replicas; n != 2 {
-		t.Errorf("after an upgrade by Helm 4 there are %d replicas, and another client had set 2", n)
-	}
+}
+
+// releaseAlone installs or upgrades the release of the generic chart.
+func (s *story) releaseAlone(t *T, how ...string) {
+	t.Helper()
+	helm := s.helms[1]
+	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
+	run(t, values, helm, append(append(how,
+		"counts", chart+"/charts/service", "--namespace", string(s.place), "--values=-",
+		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
+		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
+		"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
+		"--set=replicas=null,autoscaling.maxReplicas=2,resources.requests.cpu=10m,migrations.resources.requests.cpu=10m",
+		// For restarted: a replica takes a little over 8 s to end, and the chart expects 17.
+		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
+		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
+		"--set-string=image.tag="+s.tag,
+	), s.auth()...)...)
 }
 
 // behindPooler creates a PgBouncer with fewer connections to the server than the
 // replicas have to it, a secret with its address, and the owner's with the server's.
 func (s *story) behindPooler(t *T) {
 	t.Helper()
-	password := func(secret string) string { return string(fetch[core.Secret](t, "secret", secret).Data["password"]) }
+	password := func(secret string) string {
+		return string(fetch[core.Secret](t, "/api/v1", "secrets/"+secret, "").Data["password"])
+	}
 	uri := func(user, password, host string) string {
 		u := url.URL{Scheme: "postgresql", User: url.UserPassword(user, password), Host: host, Path: "/rowlock"}
 		return u.String()
