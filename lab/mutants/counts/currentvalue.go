@@ -3,6 +3,7 @@
 package counting
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -122,7 +123,7 @@ func (d *decider) decide(r Request) Answer {
 
 // first returns the first request with a key.
 func (d *decider) first(k Key) (Taken, bool) {
-	for _, id := range k.Places() {
+	for _, id := range k.Candidates() {
 		if t, ok := d.taken[id]; ok {
 			return t, true
 		}
@@ -133,8 +134,9 @@ func (d *decider) first(k Key) (Taken, bool) {
 	return Taken{}, false
 }
 
-// Places returns the names under which a key may have been taken: by its caller, and without one. The zero Key has none.
-func (k Key) Places() []KeyID {
+// Candidates returns the names under which a key may have been taken: by its caller, and without one. The zero Key has
+// none.
+func (k Key) Candidates() []KeyID {
 	switch {
 	case k.Value == "":
 		return nil
@@ -174,12 +176,16 @@ func (d *decider) apply(r Request) Answer {
 	}
 
 	c.changed, c.replaced = true, true
-	if r.Operation == Delete {
+	switch r.Operation {
+	case Create, Set:
+		c.exists, c.value = true, only.Delta
+		return Answer{Values: []int64{only.Delta}, At: d.Now}
+	case Delete:
 		c.exists = false
 		return Answer{At: d.Now}
+	default:
+		panic(fmt.Sprintf("counting: no operation %d", r.Operation))
 	}
-	c.exists, c.value = true, only.Delta
-	return Answer{Values: []int64{only.Delta}, At: d.Now}
 }
 
 // add applies the changes of a request one after the other. A missing count is reported before an overflow.
@@ -236,7 +242,7 @@ func Sum(a, b int64) (sum int64, fits bool) {
 
 // writes returns what the requests have made of the counts.
 func (d *decider) writes() []Write {
-	var all []Write
+	all := make([]Write, 0, len(d.counts))
 	for _, id := range slices.Sorted(maps.Keys(d.counts)) {
 		c := d.counts[id]
 		w := Write{ItemID: id, Value: c.value, By: c.by}

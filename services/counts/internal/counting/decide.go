@@ -1,6 +1,7 @@
 package counting
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -113,7 +114,7 @@ func (d *decider) decide(r Request) Answer {
 
 // first returns the first request with a key.
 func (d *decider) first(k Key) (Taken, bool) {
-	for _, id := range k.Places() {
+	for _, id := range k.Candidates() {
 		if t, ok := d.taken[id]; ok {
 			return t, true
 		}
@@ -124,9 +125,9 @@ func (d *decider) first(k Key) (Taken, bool) {
 	return Taken{}, false
 }
 
-// Places returns the names under which a key may have been taken: by its caller, and without one. The zero Key has
+// Candidates returns the names under which a key may have been taken: by its caller, and without one. The zero Key has
 // none.
-func (k Key) Places() []KeyID {
+func (k Key) Candidates() []KeyID {
 	switch {
 	case k.Value == "":
 		return nil
@@ -166,12 +167,16 @@ func (d *decider) apply(r Request) Answer {
 	}
 
 	c.changed, c.replaced = true, true
-	if r.Operation == Delete {
+	switch r.Operation {
+	case Create, Set:
+		c.exists, c.value = true, only.Delta
+		return Answer{Values: []int64{only.Delta}, At: d.Now}
+	case Delete:
 		c.exists = false
 		return Answer{At: d.Now}
+	default:
+		panic(fmt.Sprintf("counting: no operation %d", r.Operation))
 	}
-	c.exists, c.value = true, only.Delta
-	return Answer{Values: []int64{only.Delta}, At: d.Now}
 }
 
 // add applies the changes of a request one after the other. A missing count is reported before an overflow.

@@ -29,7 +29,7 @@ func findKeys(
 ) (map[counting.KeyID]counting.Taken, error) {
 	var callers, keys pq.StringArray
 	for _, q := range group {
-		for _, id := range q.Key.Places() {
+		for _, id := range q.Key.Candidates() {
 			callers, keys = append(callers, id.Caller), append(keys, id.Value)
 		}
 	}

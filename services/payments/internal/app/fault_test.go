@@ -49,7 +49,7 @@ func TestAmbiguousSettlementAndTheServerIsGone(t *testing.T) {
 	}), start(t, dsn, nil)
 	cut.pay(t, "warm", body(1, goodCard)).paid(t)
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("INSERT INTO payments.payments"))
-	proxy.Refuse() // no new connection to ask the slot
+	proxy.Refuse() // no new connection to find out
 	answered := make(chan answer, 1)
 	go func() { answered <- cut.pay(t, "k", body(1, goodCard)) }()
 	waittest.Eventually(t, "the reply is lost", func() bool { return proxy.Cuts() == 1 })

@@ -172,7 +172,7 @@ func TestLedgerTrouble(t *testing.T) {
 		}
 	}
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("processor_charges"))
-	want(t.Context(), nil) // the slot tells
+	want(t.Context(), nil) // it is sent again
 	proxy.Pause()
 	want(t.Context(), payment.ErrProcessorTimeout)
 	proxy.Resume()
