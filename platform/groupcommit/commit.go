@@ -30,7 +30,8 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 	switch {
 	case !isLocked(err):
 		c.settleParts(group, answers, err, c.commit)
-	case oneKey(group), time.Since(begin) >= c.cfg.LockTimeout: // no row is free: the table itself may be locked
+	// One key goes to its lane. A wait of LockTimeout, in spite of LockWait, is for the lock of the table.
+	case oneKey(group), time.Since(begin) >= c.cfg.LockTimeout:
 		c.settle(group, make([]*R, len(group)), nil)
 	default:
 		glances := maxGlances
@@ -128,9 +129,12 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	locked := make(map[K][]*call[K, Q, R])
 	c.pipeline.expect(len(group), c.cfg.MaxItems) // before they can have come to the next stage
 	for i, w := range group {
-		if err == nil && answers[i] == nil && c.triesAgain(w) {
-			locked[w.key] = append(locked[w.key], w)
-			continue
+		if err == nil && answers[i] == nil {
+			w.tries++
+			if c.mayTry(w) {
+				locked[w.key] = append(locked[w.key], w)
+				continue
+			}
 		}
 
 		a := answer[R]{err: err}
@@ -156,9 +160,8 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	}
 }
 
-// triesAgain counts a try that found the call's key locked, and reports whether there may be another one.
-func (c *Committer[K, Q, R]) triesAgain(w *call[K, Q, R]) bool {
-	w.tries++
+// mayTry reports whether a call whose key was found locked may be sent again.
+func (c *Committer[K, Q, R]) mayTry(w *call[K, Q, R]) bool {
 	return c.cfg.Lease == nil || w.tries <= c.cfg.Lease.Retries
 }
 

@@ -60,7 +60,7 @@ type Limits struct {
 	Permits          int           // groups under way on each server of a cluster, half as many of locked keys; default 2
 	LockTimeout      time.Duration // how long a request may wait for a locked row; required
 	StatementTimeout time.Duration // the server's statement_timeout; required
-	// Timeout bounds the time for which a caller waits, and a lost answer is asked for.
+	// Timeout bounds one sending of a group, the look-ups after a lost answer included.
 	Timeout time.Duration
 
 	// Contention records the waits for locked rows; it may be nil.
@@ -80,7 +80,7 @@ const (
 	defaultMaxBytes = 64 << 10
 	defaultQueue    = 1024
 
-	// briefWait is a group's first wait for locked rows: docs/architecture.md, "Group commit", has the figures.
+	// briefWait is a group's first wait for locked rows: docs/architecture.md, "The way of a change", has the figures.
 	briefWait = 50 * time.Millisecond
 	// glance is the wait for rows that cannot be skipped, because another session is inserting them.
 	glance = 5 * time.Millisecond
