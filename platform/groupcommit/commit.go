@@ -1,7 +1,6 @@
 package groupcommit
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -255,7 +254,9 @@ func (c *Committer[K, Q, R]) sendRepeatable(
 			}
 			return true, err
 		})
-		err = cmp.Or(err, refusal)
+		if err == nil {
+			err = refusal
+		}
 	}
 
 	if err != nil {

@@ -47,7 +47,8 @@ func (p *Pipeline) enter() (leave func()) {
 // soon as they are answered. A group that is taken at once has only those that came while the last one was under way,
 // and from then on two halves take turns, each with its own commit. So the next group waits, for comeBack at most,
 // until as many are in the queues as were answered or waiting when the last one ended: with 16 callers, of which 10 are
-// answered while 6 wait, for 16. Where several groups may be under way none waits: the next one keeps the database busy.
+// answered while 6 wait, for 16. Where several groups may be under way none waits: the next one keeps the database
+// busy.
 type crowd struct {
 	waiting int           // callers in the queues of all stages
 	size    int           // callers that are expected

@@ -212,7 +212,7 @@ func TestWhoHasLeftIsNotSentAgain(t *testing.T) {
 		_, err := r.Do(t.Context(), request{key: "key-9"})
 		first <- err
 	}()
-	waittest.Eventually(t, "the first is sent", func() bool { return r.metric(t, "rowlock_coalesce_batch_size_count") == 1 })
+	waittest.Eventually(t, "one is sent", func() bool { return r.metric(t, "rowlock_coalesce_batch_size_count") == 1 })
 	stays := make(chan error, 1)
 	go func() {
 		_, err := r.Do(ctx, request{key: "key-1"})

@@ -149,6 +149,8 @@ func claimSQL(named, skipLocked bool) string {
 }
 
 const (
+	claimColumns = `r.key, r.caller, r.expires_at, r.claim_id, r.claimed_until, r.processor_key, ` + recordColumns
+
 	claimHead = `
 WITH asked AS MATERIALIZED (
     SELECT c.key, c.same, c.claim_id, c.lease, c.ttl, c.ride_id, c.rider_id, c.amount, c.currency, c.brand, c.last4, c.month,
@@ -160,7 +162,8 @@ WITH asked AS MATERIALIZED (
            state.own, state.own AND ($2 OR r.claim_id <> c.claim_id) AS taken_over,
            CASE WHEN state.new THEN (SELECT count(*) FROM payments.payments p
                                       WHERE p.idempotency_key = c.key AND p.caller = c.caller) END AS stored,
-           NOT state.new AND (r.status = 'COMPLETED' OR r.request_fingerprint <> c.same) AS found, ` + recordColumns + `
+           NOT state.new AND (r.status = 'COMPLETED' OR r.request_fingerprint <> c.same) AS found,
+           ` + recordColumns + `
       FROM unnest($3::text[], $4::text[], $5::bytea[], $6::text[], $7::bytea[], $8::uuid[], $9::bigint[],
                   $10::bigint[], $11::text[], $12::text[], $13::text[], $14::bigint[], $15::text[], $16::text[],
                   $17::text[], $18::smallint[], $19::smallint[], $20::int[])
@@ -175,11 +178,11 @@ WITH asked AS MATERIALIZED (
      WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 )`
 
-	// ofCaller joins the record that answers a caller, and ofNoCaller the one of bids that have none, in a tenth less time.
-	// LIMIT keeps the plan that is made while the table is empty from joining all of its index.
+	// ofCaller joins the record that answers a caller, and ofNoCaller the one of bids that have none, in a tenth less
+	// time. LIMIT keeps the plan that is made while the table is empty from joining all of its index.
 	ofCaller = `
       LEFT JOIN LATERAL (
-         SELECT r.*, ` + expiredAt + `clock.now AS expired
+         SELECT ` + claimColumns + `, ` + expiredAt + `clock.now AS expired
            FROM payments.idempotency_records r
           WHERE r.key = c.key AND r.caller IN (c.caller, '')
           ORDER BY expired, r.caller DESC
@@ -187,7 +190,7 @@ WITH asked AS MATERIALIZED (
      ) AS r ON r.caller = c.caller OR NOT r.expired`
 	ofNoCaller = `
       LEFT JOIN LATERAL (
-         SELECT *
+         SELECT ` + claimColumns + `
            FROM payments.idempotency_records r
           WHERE r.key = c.key AND r.caller = c.caller
           LIMIT 1
@@ -294,16 +297,16 @@ func sendClaims(
 	}
 
 	var rows []claimRow
-	err := session.SelectContext(ctx, &rows, claimSQL(named, a.SkipLocked), sqldb.Milliseconds(a.LockWait), a.Again, callers,
-		keys, sums, versions, same, ids, leases, ttls, processorKeys, rides, riders, amounts, currencies, brands, last4s,
-		months, years, earlier)
+	err := session.SelectContext(ctx, &rows, claimSQL(named, a.SkipLocked), sqldb.Milliseconds(a.LockWait), a.Again,
+		callers, keys, sums, versions, same, ids, leases, ttls, processorKeys, rides, riders, amounts, currencies, brands,
+		last4s, months, years, earlier)
 	if err != nil {
 		return nil, err
 	}
 
-	replies := make([]*reply, n)
+	replies := make([]*reply, len(rows))
 	for i, row := range rows {
-		replies[i] = row.reply(group[i])
+		replies[i] = row.reply(group[i]) //nolint:gosec // one row for each bid
 		a.WaitedFor(row.Waited)
 	}
 	return replies, nil

@@ -33,7 +33,7 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 const (
 	endHead = `
 WITH held AS MATERIALIZED (
-    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
+    SELECT l.n, l.gone, l.caller, l.key, l.mine, clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, c.gone, r.caller, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine
               FROM unnest($2::text[], $3::text[], $4::uuid[], $5::bool[])
                    WITH ORDINALITY AS c (caller, key, claim_id, gone, n)

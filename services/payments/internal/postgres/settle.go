@@ -61,7 +61,9 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 const (
 	settleHead = `
 WITH held AS MATERIALIZED (
-    SELECT l.*, clock_timestamp() - statement_timestamp() AS waited
+    SELECT l.n, l.caller, l.key, l.new_id, l.decline_code, l.created_us, l.code, l.body, l.mine, l.status,
+           l.request_fingerprint, l.fingerprint_version, l.payment_id, l.response_status, l.response_body,
+           clock_timestamp() - statement_timestamp() AS waited
       FROM (SELECT c.n, c.caller, c.key, c.new_id, c.decline_code, c.created_us, c.code, c.body,
                    r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, ` + recordColumns + `
               FROM unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::text[], $7::bigint[], $8::smallint[],

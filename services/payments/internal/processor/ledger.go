@@ -69,8 +69,8 @@ func (l *ledger) find(ctx context.Context, key string) (found entry, err error) 
 	return found, err
 }
 
-// insertSQL enters the keys that have no entry, in the order of the keys, so that replicas do not deadlock. It waits for
-// a session that is entering one of them, and takes no lock of an entry that is there. lock_timeout is set in a
+// insertSQL enters the keys that have no entry, in the order of the keys, so that replicas do not deadlock. It waits
+// for a session that is entering one of them, and takes no lock of an entry that is there. lock_timeout is set in a
 // sub-select that is evaluated before any row is touched.
 const insertSQL = `
 INSERT INTO payments.processor_charges
