@@ -153,8 +153,8 @@ const (
 
 	claimHead = `
 WITH asked AS MATERIALIZED (
-    SELECT c.key, c.same, c.claim_id, c.lease, c.ttl, c.ride_id, c.rider_id, c.amount, c.currency, c.brand, c.last4, c.month,
-           c.year, c.earlier, c.n, coalesce(r.caller, c.caller) AS place, r.key IS NULL AS absent, clock.now,
+    SELECT c.key, c.same, c.claim_id, c.lease, c.ttl, c.ride_id, c.rider_id, c.amount, c.currency, c.brand, c.last4,
+           c.month, c.year, c.earlier, c.n, coalesce(r.caller, c.caller) AS place, r.key IS NULL AS absent, clock.now,
            CASE WHEN state.own THEN r.request_fingerprint ELSE c.fingerprint END AS fingerprint,
            CASE WHEN state.own THEN r.fingerprint_version ELSE c.version END AS version,
            CASE WHEN state.own THEN r.processor_key ELSE c.processor_key END AS processor_key,
