@@ -3,12 +3,14 @@ package sqldb_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 const countPrepared = `SELECT count(*) FROM pg_prepared_statements`
@@ -52,6 +54,33 @@ func TestNothingIsPreparedBehindAPooler(t *testing.T) {
 	db := open(t, dbtest.PgBouncer(t, dbtest.Empty(t), 2), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
 	if held := preparedIn(t, db, 10, func(int) string { return `SELECT $1::int` }); held != 0 {
 		t.Errorf("%d prepared statements behind a pooler", held)
+	}
+}
+
+// Each connection of a pool holds a plan that a migration makes invalid: the statement runs again until it gets a new one.
+func TestEachConnectionMayBeOutdated(t *testing.T) {
+	t.Parallel()
+	const conns, rows = 6, `SELECT * FROM counter WHERE n >= $1`
+	url := counterDatabase(t)
+	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = conns })
+	all := make(chan struct{})
+	var prepared sync.WaitGroup
+	prepared.Add(conns)
+	go func() {
+		prepared.Wait()
+		close(all)
+	}()
+	waittest.Together(t, conns, func(int) error {
+		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			_, err := tx.ExecContext(ctx, rows, 0)
+			prepared.Done()
+			<-all
+			return err
+		})
+	})
+	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
+	if err := execOnce(t.Context(), db, rows, 0); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -76,21 +76,31 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 	return db.unproven(err, operationTx, o)
 }
 
-// repeat calls run until it succeeds, fails with an error that is not transient, or
-// has failed maxTries times. run returns whether it may be repeated after its error.
+// repeat calls run until it succeeds, fails with an error that is not transient, or has failed maxTries times. run
+// returns whether it may be repeated after its error. A statement that a migration has made invalid does not count: each
+// connection of the pool may hold one, and is closed with it.
 func (db *DB) repeat(ctx context.Context, run func() (repeatable bool, err error)) error {
+	outdated := db.settings.MaxOpenConns
 	wait := firstWait
-	for attempt := 1; ; attempt++ {
+	for tries := 1; ; {
 		repeatable, err := run()
 		if err == nil {
 			return nil
 		}
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !repeatable || !e.transient() || attempt == maxTries || !pause(ctx, wait) {
+		if !ok || !repeatable || !e.transient() {
 			return err
 		}
+
+		if e.Reason == Outdated && outdated > 0 {
+			outdated--
+		} else if tries == maxTries || !pause(ctx, wait) {
+			return err
+		} else {
+			tries++
+			wait *= 4
+		}
 		db.metrics.recordRetry(db.kind, e.SQLState)
-		wait *= 4
 	}
 }
 
