@@ -16,6 +16,12 @@ type end struct {
 	drop bool // and not give back
 }
 
+// size returns the bytes that an end takes on the wire.
+func (e end) size() int {
+	const others = 64
+	return others + len(e.held.Key.Value) + len(e.held.Key.Caller)
+}
+
 // GiveBack implements payment.Repository.
 func (s *Store) GiveBack(ctx context.Context, h payment.Held) error {
 	_, err := s.ends.Do(ctx, end{held: h})

@@ -65,7 +65,8 @@ func New(o Options) (*Store, error) {
 		Size: settlement.size, Repeat: sendSettlements,
 	})
 	ends, endsErr := groupcommit.New(groupcommit.Config[payment.Key, end, bool]{
-		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key }, Repeat: sendEnds,
+		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key },
+		Size: end.size, Repeat: sendEnds,
 	})
 
 	s := &Store{options: o, claims: claims, settles: settles, ends: ends}
