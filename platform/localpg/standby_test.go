@@ -113,7 +113,7 @@ func TestStandbyRefused(t *testing.T) {
 	existing, _ := start(t, Options{Dir: other})
 	stop(t, existing)
 	_, err := StartStandby(t.Context(), primary, Options{Dir: other, Settings: quick()})
-	wantSentence(t, err, other, "holds a PostgreSQL cluster already")
+	wantSentence(t, err, other, "already holds a PostgreSQL cluster")
 
 	without := *primary
 	without.bin.binDir = dir // a folder without the program
