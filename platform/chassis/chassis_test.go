@@ -133,8 +133,8 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 func TestAServiceWithoutADistributionRunsOnOnePrimary(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, dbtest.Empty(t), map[string]string{"DB_CLUSTER": "citus"})
-	const want = "DB_CLUSTER=citus: probe runs on one primary alone; leave DB_CLUSTER unset and give probe a primary of " +
-		"its own (docs/scaling.md)"
+	const want = "DB_CLUSTER=citus: probe runs on a single primary only; leave DB_CLUSTER unset and give probe a " +
+		"separate primary (docs/scaling.md)"
 	if _, err := p.new(t); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
