@@ -56,7 +56,7 @@ type Error struct {
 	Detail string
 	// TraceID identifies the service's trace of the request, if it has one.
 	TraceID string
-	// RetryAfter is how long to wait before a repeat, if the service says so.
+	// RetryAfter is the wait that the service asks for before a repeat; 0: it asks for none.
 	RetryAfter time.Duration
 	// Read says that the call only reads.
 	Read bool

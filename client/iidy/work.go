@@ -55,8 +55,8 @@ type Task struct {
 // loops, in any processes, never work on the same item.
 //
 // Work extends a claim while the loop works on its items. So lease, one second to
-// twelve hours, may be shorter than the work: it is how long the items of a dead
-// worker stay claimed. If the claim is lost, the context of its tasks ends, and Work
+// twelve hours, may be shorter than the work: it decides when the items of a dead worker
+// are free again. If the claim is lost, the context of its tasks ends, and Work
 // yields ErrClaimLost instead of its other items. Work ends after an error, which
 // it yields.
 //

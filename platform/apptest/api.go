@@ -86,7 +86,7 @@ func wantRoutes(t testing.TB, document *openapi3.T, register func(*echo.Echo)) {
 
 // Do sends a request. A body is sent as JSON unless header, names and values in turn, sets another type. The test fails
 // when the document does not describe the answer's status, a header or the body. An answer to a request that is no
-// operation, such as one with a wrong method, is not checked.
+// operation, for example because of a wrong method, is not checked.
 func (a *API) Do(method, target, body string, header ...string) Answer {
 	a.t.Helper()
 

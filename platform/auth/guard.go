@@ -28,9 +28,9 @@ type Settings struct {
 }
 
 const (
-	// RefreshEvery is how often Refresh should be called.
+	// RefreshEvery is the recommended interval between calls of Refresh.
 	RefreshEvery = 5 * time.Second
-	// startTimeout is how long a start waits for the issuer's keys.
+	// startTimeout bounds a start's wait for the issuer's keys.
 	startTimeout = 3 * time.Second
 )
 

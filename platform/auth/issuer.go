@@ -77,6 +77,7 @@ func fetchKeys(ctx context.Context, client *http.Client, url string) (map[string
 		return nil, fmt.Errorf("the issuer's keys: %w", err)
 	}
 
+	// Decoded one by one: a key of an unknown type must not make the others unusable.
 	found := make(map[string]jose.JSONWebKey, len(set.Keys))
 	for _, source := range set.Keys {
 		var key jose.JSONWebKey

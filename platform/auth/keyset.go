@@ -16,7 +16,7 @@ const (
 	renewEvery = 5 * time.Minute
 	// pause is the minimum time between two attempts to fetch the keys, however many tokens name unknown keys.
 	pause = 5 * time.Second
-	// patience is how long a request waits for an attempt.
+	// patience bounds a request's wait for an attempt.
 	patience = 2 * time.Second
 	// mostWaiting bounds the requests that wait at once: they hold no permit, so MAX_IN_FLIGHT does not bound them.
 	mostWaiting = 1024

@@ -22,7 +22,7 @@ const (
 	maxSubject = 512
 	// skew is the tolerated difference between the issuer's clock and ours.
 	skew = time.Minute
-	// remembered is how many verified tokens a replica caches, 100 bytes and the subject each.
+	// remembered bounds the cached verified tokens of a replica, of 100 bytes and the subject each.
 	remembered = 8192
 )
 

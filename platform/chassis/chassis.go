@@ -76,6 +76,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 		return err
 	}
 
+	// Whatever fails from here on must stop the exporter.
 	c.log = c.telemetry.Logger()
 	registry := c.telemetry.Registry()
 	c.lock, err = contention.New(registry, c.settings.Lock)
@@ -158,7 +159,6 @@ func (c *Chassis) translators() []func(error) *problem.Error {
 // AddListener adds an API listener with the service's limits; Run starts it. name is its label in metrics and logs,
 // such as "api". Register its routes before Run.
 func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
-
 	common := c.common
 	if err := c.identify(); err != nil {
 		return nil, err

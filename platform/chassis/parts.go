@@ -163,7 +163,7 @@ func (c *Chassis) reach(ctx context.Context) error {
 			return err
 		}
 
-		c.log.WarnContext(ctx, "the database is away, waiting for it", slog.Any("error", err))
+		c.log.WarnContext(ctx, "the database is unavailable, waiting for it", slog.Any("error", err))
 		if ended := pause(ctx, wait); ended != nil {
 			return errors.Join(ended, err)
 		}

@@ -27,7 +27,7 @@ type Common struct {
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
 	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms"`
-	// ShutdownDelay is how long a replica that is no longer ready still accepts requests.
+	// ShutdownDelay is the time for which a replica that is no longer ready still accepts requests.
 	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" min:"0s" max:"10m"`
 
 	// MigrateOnStart applies pending migrations before serving.

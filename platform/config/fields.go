@@ -50,6 +50,7 @@ func inspect(dst any) (*layout, error) {
 	l := &layout{}
 	l.walk(v.Elem())
 
+	// The outer struct may replace defaults of the structs that it embeds.
 	var defaults map[string]string
 	if d, ok := dst.(defaulter); ok {
 		defaults = d.Defaults()
@@ -69,7 +70,6 @@ func inspect(dst any) (*layout, error) {
 			return nil, fmt.Errorf("config: two fields read %s", f.name)
 		}
 	}
-
 	return l, nil
 }
 

@@ -101,6 +101,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 		}
 	}
 
+	// Start all series that can occur at zero.
 	conflicts.WithLabelValues(string(LockTimeout))
 	conflicts.WithLabelValues(string(Crowded))
 	if s.Queued {

@@ -44,7 +44,7 @@ const (
 	// waitLimit bounds a test's wait for the server: for its start, or for a template that another
 	// process is building.
 	waitLimit = 2 * time.Minute
-	// keepFor is how long the databases of failed and killed tests are kept.
+	// keepFor is the time for which the databases of failed and killed tests are kept.
 	keepFor = 24 * time.Hour
 )
 

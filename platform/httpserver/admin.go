@@ -81,6 +81,6 @@ func probe(w http.ResponseWriter, fine bool, why string) {
 		text = fmt.Sprintf("not ready: %s\n", why)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// It fails if the probe's connection is gone.
+	// Writing fails only if the probe's connection is gone.
 	_, _ = io.WriteString(w, text)
 }

@@ -62,7 +62,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		header.Set(echo.HeaderConnection, "close")
 	}
 
-	// It fails if the client is gone.
+	// Writing fails only if the client is gone.
 	_ = s.deps.WriteError(c.Response(), c.Request(), r.problem, r.traceID())
 	if cut {
 		r.readOn()

@@ -19,7 +19,7 @@ import (
 type Allowance struct {
 	// Timeout counts from now and replaces what is left of Config.RequestTimeout.
 	Timeout time.Duration
-	// Patience is how long to wait for the body at first. Waiting uses it up; arriving bytes restore it, a second for
+	// Patience bounds the wait for the body. Waiting uses it up; arriving bytes restore it, a second for
 	// MinRate bytes, up to its initial value. When it is used up, Read fails: a burst cannot pay for a long pause, and a
 	// client slower than MinRate does not hold its request until Timeout.
 	Patience time.Duration

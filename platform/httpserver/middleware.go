@@ -56,8 +56,8 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		})
 
+		// Deferred, to measure a request too whose panic passes recoverPanic.
 		returned := false
-		// Deferred, so that a panic that passes recoverPanic is counted too.
 		defer func() {
 			r.aborted = r.aborted || !returned
 			if r.answer.cut {
@@ -78,7 +78,6 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.aborted {
 			panic(http.ErrAbortHandler)
 		}
-
 		return nil
 	}
 }

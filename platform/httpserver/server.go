@@ -38,7 +38,7 @@ type Config struct {
 	MaxLasting int
 	// RequestTimeout is the deadline of a request's context. Defaults to 10 s.
 	RequestTimeout time.Duration
-	// ShutdownDelay is how long Shutdown goes on serving before it drains.
+	// ShutdownDelay is the time for which Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
 	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none. Defaults to errors, which logs at most ten lines a
 	// second for each code of 401, 403, 502, 503 and 504. A 500 is always logged: it is a bug or worse.
@@ -160,7 +160,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		s.tracer = deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
 	}
 
-	s.echo.Logger.SetOutput(io.Discard) // the server logs what echo would
+	// echo only routes; codec, errors, log and middleware are ours.
+	s.echo.Logger.SetOutput(io.Discard)
 	s.echo.Binder = binder{}
 	s.echo.JSONSerializer = serializer{}
 	s.echo.HTTPErrorHandler = s.handleError

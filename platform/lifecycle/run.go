@@ -37,6 +37,7 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 	}
 	<-life.Done()
 
+	// The cause of the stop comes first among the errors.
 	var failed *failure
 	if errors.As(context.Cause(life), &failed) {
 		err = errors.Join(failed, err)

@@ -71,7 +71,7 @@ const (
 )
 
 // sweep removes the temporary servers of processes that were killed together with their guards at least
-// a day ago. It skips folders of other users, and those that it cannot remove, such as one in use.
+// a day ago. It skips folders of other users and folders that are in use.
 func sweep(ctx context.Context) {
 	for _, parent := range guard.TempFolders() {
 		folders, err := filepath.Glob(filepath.Join(parent, tempPattern))

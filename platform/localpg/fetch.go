@@ -201,6 +201,7 @@ func unpack(archive []byte, dir string) (err error) {
 		return fmt.Errorf("%s: %w", inner, err)
 	}
 
+	// Below an os.Root no path and no link of the archive can escape.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir, err)

@@ -50,7 +50,6 @@ func Find(ctx context.Context, environ map[string]string) (binDir string, err er
 // newest one for a new cluster.
 func programs(ctx context.Context, o Options, dir string, user *guard.User) (bin installation, err error) {
 	want := clusterMajor(dir)
-
 	found, err := find(ctx, o.Environ, systemFolders())
 	switch {
 	case err == nil:
@@ -61,11 +60,11 @@ func programs(ctx context.Context, o Options, dir string, user *guard.User) (bin
 		err = fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: "+
 			"install it, or remove the folder", dir, want)
 	}
-
 	if err != nil {
 		return bin, err
 	}
 
+	// Without the cluster's version the newest one was chosen above.
 	if want != 0 && bin.major != want {
 		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: "+
 			"install %d, or remove the folder", dir, want, bin.binDir, bin.major, want)

@@ -14,12 +14,12 @@ import (
 var ErrInUse = errors.New("the data folder is in use")
 
 const (
-	// ownerWait is how long acquire waits for the owner: a process that is being forked holds all
+	// ownerWait bounds acquire's wait for the owner: a process that is being forked holds all
 	// open files of its parent for a moment.
 	ownerWait = time.Second
-	// orphanWait is how long acquire waits for the server of a dead owner, longer than its guard does.
+	// orphanWait bounds acquire's wait for the server of a dead owner. The server's guard waits less.
 	orphanWait = guardGrace + 5*time.Second
-	// orphanGrace is how long a server without a guard may take to shut down in order.
+	// orphanGrace is the time that a server without a guard gets to shut down in order.
 	orphanGrace = 15 * time.Second
 	lockPause   = 20 * time.Millisecond
 )
@@ -44,6 +44,7 @@ func acquire(ctx context.Context, o Options, dir string) (*locks, error) {
 		return nil, err
 	}
 
+	// A killed owner's server may still run.
 	said := 0
 	running, err := awaitLock(ctx, runningFile(dir), orphanWait, func(waited time.Duration) {
 		pid := readNumber(postmasterFile(dir))
@@ -62,8 +63,8 @@ func acquire(ctx context.Context, o Options, dir string) (*locks, error) {
 		_ = syscall.Kill(pid, sig) // fails if it has just ended; the lock tells
 	})
 
+	// PostgreSQL refuses to start if the process id in its file now belongs to another process.
 	if err == nil {
-		// PostgreSQL refuses to start if the process id in it now belongs to another process.
 		err = os.RemoveAll(postmasterFile(dir))
 	}
 

@@ -46,7 +46,7 @@ const (
 const (
 	// slowStart is the time after which a start reports that it is slow.
 	slowStart = 3 * time.Second
-	// guardGrace is how long the guard lets the server shut down in order before SIGKILL.
+	// guardGrace is the time that the guard gives the server to shut down in order before SIGKILL.
 	guardGrace = 20 * time.Second
 )
 

@@ -95,7 +95,7 @@ func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error)
 			return errors.Join(err, ctx.Err())
 		}
 
-		log.WarnContext(ctx, "the database is tried again", slog.String("schema", m.src.Schema), slog.Any("error", err))
+		log.WarnContext(ctx, "trying again after an error", slog.String("schema", m.src.Schema), slog.Any("error", err))
 		pause(ctx, retry)
 	}
 }
@@ -171,6 +171,7 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 		return true, nil
 	}
 
+	// A breaking migration that the program does not know refuses it.
 	m.known = slices.Max(slices.Collect(maps.Keys(m.store.marks)))
 	m.current, err = m.store.GetLatestVersion(bounded, m.db)
 	oldest := int64(0)
@@ -186,7 +187,6 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 		pending, err = p.HasPending(bounded)
 		pending = pending || undistributed
 	}
-
 	if err != nil {
 		err = databaseError("read "+m.history, err)
 	}

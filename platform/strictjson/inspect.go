@@ -90,8 +90,7 @@ func (in *inspection) value(t reflect.Type) error {
 
 // object reads the rest of an object with these fields.
 func (in *inspection) object(fields []field) error {
-	var seen uint64
-
+	var seen uint64 // bit i: fields[i] was present
 	for in.decoder.PeekKind() != '}' {
 		name, err := in.decoder.ReadToken()
 		if err != nil {

@@ -66,6 +66,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	}
 
 	t := &Telemetry{logger: slog.New(handler), registry: registry, tracing: noop.NewTracerProvider()}
+
 	// Before the first exporter exists: gRPC's logger must not change while it is used.
 	if cfg.CaptureGlobals {
 		captureGlobals(context.WithoutCancel(ctx), t.logger)

@@ -73,7 +73,6 @@ func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
 			return s, fmt.Errorf("%s %q is not a whole number of at least 1", name, size)
 		}
 	}
-
 	return s, nil
 }
 

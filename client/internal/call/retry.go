@@ -18,8 +18,9 @@ const (
 	longestPause = 2 * time.Second
 	// longestWait is the longest wait that a service may ask for; a longer one is left to the caller.
 	longestWait = 30 * time.Second
-	// keyLife is how long after its first attempt with an unknown outcome a change is repeated. It is less than the
-	// minute for which a service keeps a key at least: if the key were forgotten, the change would be applied again.
+	// keyLife bounds the time in which a change is repeated, from its first attempt with an unknown outcome. It is less
+	// than the minute for which a service keeps a key at least: if the key were forgotten, the change would be applied
+	// again.
 	keyLife = 45 * time.Second
 )
 
@@ -47,6 +48,7 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 			return value, err
 		}
 
+		// From here on only an answer that settles the outcome may replace this error.
 		if rowlock.OutcomeUnknown(last) {
 			if open == nil {
 				since = begun
@@ -62,7 +64,12 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 		wait := pause(attempt, last.RetryAfter)
 		deadline, ok := ctx.Deadline()
 		late := ok && time.Until(deadline) < wait || forgotten(wait)
-		if attempt == attempts || late || last.RetryAfter > longestWait || !Sleep(ctx, wait) || forgotten(0) {
+		if attempt == attempts || late || last.RetryAfter > longestWait {
+			return value, because(ctx, e)
+		}
+
+		waited := Sleep(ctx, wait)
+		if !waited || forgotten(0) { // the wait may have taken longer
 			return value, because(ctx, e)
 		}
 	}

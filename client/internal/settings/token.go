@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// rereadAfter is how long a token is used before the file is read again. Kubernetes
+// rereadAfter is the age at which a token is read again. Kubernetes
 // writes the next token a fifth of its life, two minutes or more, before it expires.
 const rereadAfter = 5 * time.Second
 

@@ -52,7 +52,6 @@ func (l *link) run() {
 	l.mu.Lock()
 	l.server = server
 	l.mu.Unlock()
-
 	defer func() { _ = server.Close() }()
 
 	requests := bufio.NewReader(l.client)
@@ -162,7 +161,6 @@ func (l *link) relayRequests(from *bufio.Reader, server serverConn) bool {
 		if !passOn(m, from, to) {
 			return true
 		}
-
 		if cut := l.underWay(); cut != nil && to.Flush() == nil {
 			l.leave(cut.how)
 			return false
@@ -179,9 +177,8 @@ func (l *link) relayReplies(server serverConn) {
 			return
 		}
 
-		kind, cut := m[0], l.cutting()
-
 		// Always pass on a CopyInResponse: without it the statement would never end.
+		kind, cut := m[0], l.cutting()
 		if (cut == nil || kind == 'G') && !passOn(m, from, client) {
 			return
 		}
@@ -190,12 +187,12 @@ func (l *link) relayReplies(server serverConn) {
 			continue
 		}
 
+		// A ReadyForQuery ends the round.
 		if cut != nil {
 			_ = client.Flush()
 			l.end(cut.how)
 			return
 		}
-
 		l.mu.Lock()
 		l.answered++
 		l.mu.Unlock()

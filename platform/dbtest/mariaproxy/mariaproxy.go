@@ -152,6 +152,7 @@ func (p *Proxy) relayRequests(client, server net.Conn, replies *replies) {
 			return
 		}
 
+		// A command begins with sequence number 0.
 		if packet[3] == 0 && len(packet) > header && packet[header] == comQuery {
 			cut, lose := p.takeMatch(string(packet[header+1:]))
 			if lose {

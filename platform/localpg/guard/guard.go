@@ -34,7 +34,7 @@ const announceScript = `echo $$ >&3; exec 3>&-; exec "$@"`
 
 const shell = "/bin/sh"
 
-// defaultGrace is how long a server may take to end after the guard's signal.
+// defaultGrace bounds the time that a server takes to end after the guard's signal.
 const defaultGrace = 10 * time.Second
 
 // Spec says what to run.
@@ -55,7 +55,7 @@ type Spec struct {
 	User *User
 	// Stop is the signal by which the guard ends the program after the parent's death; zero: SIGTERM.
 	Stop syscall.Signal
-	// Grace is how long the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
+	// Grace is the time that the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
 	Grace time.Duration
 	// Remove names a folder that the guard removes after the parent's death and the program's end;
 	// empty: none.
