@@ -168,7 +168,7 @@ func TestStartIsRefused(t *testing.T) {
 			p.cfg.MigrateTimeout = 200 * time.Millisecond
 			apptest.Hold(t, dbtest.Dial(t, p.cfg.DatabaseURL), `SELECT pg_advisory_xact_lock(
 				('x' || left(encode(sha256('rowlock migrations of probe'), 'hex'), 16))::bit(64)::bigint)`)
-		}, "held by the session with pid"},
+		}, "held the migration lock"},
 		"address in use": {func(p *probe) { p.cfg.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
 	} {
 		t.Run(name, func(t *testing.T) {

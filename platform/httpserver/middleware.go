@@ -56,7 +56,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		})
 
-		// Deferred, to measure a request too whose panic passes recoverPanic.
+		// Deferred, so that a request counts even if a panic passes recoverPanic.
 		returned := false
 		defer func() {
 			r.aborted = r.aborted || !returned

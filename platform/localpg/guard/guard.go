@@ -50,7 +50,6 @@ type Spec struct {
 	// because with a pipe the program's first line after the parent's death would kill it, instead
 	// of letting it stop in order.
 	Output *os.File
-	// User is the user that the program runs as; nil: the caller.
 	// User is the account that runs the program; nil: the caller's.
 	User *User
 	// Stop is the signal by which the guard ends the program after the parent's death; zero: SIGTERM.
