@@ -118,7 +118,7 @@ func TestStandbyRefused(t *testing.T) {
 	without := *primary
 	without.bin.binDir = dir // a folder without the program
 	_, err = StartStandby(t.Context(), &without, Options{Settings: quick()})
-	wantSentence(t, err, "no program pg_basebackup", "install PostgreSQL")
+	wantSentence(t, err, "lacks the program pg_basebackup", "install PostgreSQL")
 	if strings.Contains(err.Error(), primary.password) {
 		t.Error("the error has the password")
 	}
