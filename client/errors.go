@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Code names the reason of an error. It is the code of the services' problem
-// documents, or one of the three that the clients add.
+// Code is the reason for an error: the code of a service's problem document, or
+// one of the three codes that the clients add.
 type Code string //nolint:errname // the codes are the sentinels
 
-// Error returns the code, so that a code is a sentinel for errors.Is.
+// Error returns the code. With it a code is a sentinel for errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// Codes of the clients themselves.
+// Codes of the clients.
 const (
 	// ErrUnreachable means that no connection could be made: nothing was sent.
 	ErrUnreachable Code = "UNREACHABLE"
-	// ErrAnswerLost means that the request was sent, or may have been, and that no complete answer came.
+	// ErrAnswerLost means that the request was sent, or may have been, and no complete answer came.
 	ErrAnswerLost Code = "ANSWER_LOST"
-	// ErrBadAnswer means that an answer came that the service does not give, for example that of a proxy.
+	// ErrBadAnswer means that the answer cannot be the service's; it may come from a proxy.
 	ErrBadAnswer Code = "BAD_ANSWER"
 )
 
-// Codes that all services have. Those of one service are in its package.
+// Codes of all services. A single service's codes are in its package.
 const (
 	ErrNotApplied          Code = "NOT_APPLIED"
 	ErrDatabaseUnavailable Code = "DATABASE_UNAVAILABLE"
@@ -33,7 +33,7 @@ const (
 	ErrInternal            Code = "INTERNAL"
 	ErrInvalidJSON         Code = "INVALID_JSON"
 	ErrInvalidField        Code = "INVALID_FIELD"
-	// ErrUnauthenticated means that the token is missing or not valid, or that WithTokenFile could not read one.
+	// ErrUnauthenticated means that the token is missing or invalid, or that WithTokenFile could not read it.
 	ErrUnauthenticated Code = "UNAUTHENTICATED"
 	// ErrForbidden means that the policy of the service does not allow the call.
 	ErrForbidden            Code = "FORBIDDEN"
@@ -44,25 +44,25 @@ const (
 	ErrUnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
 )
 
-// Error describes a call that failed.
+// Error describes a failed call.
 type Error struct {
-	// Code is what a program decides by.
+	// Code is for the program.
 	Code Code
-	// Status is that of the HTTP answer; 0 without an answer, and in package pyggpot.
+	// Status is the HTTP status; 0 without an answer, and in package pyggpot.
 	Status int
-	// Field names the member, parameter or header at fault, if one is.
+	// Field names the member, parameter or header at fault, if there is one.
 	Field string
-	// Detail is a sentence for a person.
+	// Detail is a sentence for people.
 	Detail string
-	// TraceID names the service's trace of the request, if it has one.
+	// TraceID identifies the service's trace of the request, if it has one.
 	TraceID string
-	// RetryAfter is how long to wait before a repeat, if the service says so.
+	// RetryAfter is the wait that the service asks for before a repeat; 0: it asks for none.
 	RetryAfter time.Duration
-	// Read reports that the call only reads.
+	// Read says that the call only reads.
 	Read bool
-	// Repeat reports that the code, one of a single service, means that the call was not applied and may be repeated.
+	// Repeat says that the code, a single service's, means that the call was not applied and may be repeated.
 	Repeat bool
-	// Err is what the HTTP client or Connect returned, or nil.
+	// Err is the error of the HTTP client or of Connect, or nil.
 	Err error
 }
 
@@ -74,7 +74,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d): %s", e.Code, e.Status, e.Detail)
 }
 
-// Unwrap returns Err, so that errors.Is finds context.Canceled, for example.
+// Unwrap returns Err, so that errors.Is finds, for example, context.Canceled.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is the error's code.
@@ -83,8 +83,8 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// NotApplied reports whether err says that a call was surely not applied and may
-// be repeated as it is.
+// NotApplied reports whether err says that a call was not applied and may be
+// repeated as it is.
 func NotApplied(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -99,8 +99,8 @@ func NotApplied(err error) bool {
 }
 
 // OutcomeUnknown reports whether err says that a change may or may not have been
-// applied. A payment, and a change of counts that has a key of the caller's, may be
-// repeated with it all the same.
+// applied. A payment, or a change of counts with the caller's key, may still be
+// repeated with the same key.
 func OutcomeUnknown(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.Read && !NotApplied(err) && e.open()

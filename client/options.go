@@ -6,24 +6,23 @@ import (
 	"github.com/rowlock/rowlock/client/internal/settings"
 )
 
-// Option changes how a client works. The options are the same for all packages.
+// Option modifies a client. The options are the same for all packages.
 type Option func(*settings.Settings)
 
-// WithHTTPClient sends all requests by c, for example to trace them or to bound
-// the time that a request may take. Without it a client has connections of its
-// own, five seconds to make one, and no other bound but the context's deadline. A
-// Timeout of c bounds each attempt.
+// WithHTTPClient sends all requests with c, for example to trace them or to limit
+// their duration. A Timeout of c limits each attempt. Without this option, a client
+// has separate connections, five seconds to make one, and no limit but the context's
+// deadline.
 //
-// The services close a connection that carries no request within five seconds,
-// and a used one that is idle for a minute. A transport should close it earlier,
-// by IdleConnTimeout: a request that meets the close is lost, and its outcome
-// unknown.
+// The services close an unused connection after five seconds, and a used one after a
+// minute without requests. A transport should close it earlier (IdleConnTimeout): a
+// request that crosses the close is lost, and its outcome unknown.
 func WithHTTPClient(c *http.Client) Option {
 	return func(s *settings.Settings) { s.HTTP = c }
 }
 
-// WithInternalURL sends calls of the internal API of counts to url. Without it
-// they go where all calls go.
+// WithInternalURL sends calls of counts' internal API to url instead of the base
+// URL.
 func WithInternalURL(url string) Option {
 	return func(s *settings.Settings) { s.InternalURL = url }
 }
@@ -33,24 +32,23 @@ func WithToken(token string) Option {
 	return func(s *settings.Settings) { s.Token = func() (string, error) { return token, nil } }
 }
 
-// WithTokenFile sends the token that the file at path holds with every request, as
-// Authorization: Bearer. It reads the file again every few seconds, because
-// Kubernetes replaces a projected token before it ends. A call before any token
-// could be read is ErrUnauthenticated; later the last one is sent.
+// WithTokenFile sends the token in the file at path with every request, as
+// Authorization: Bearer. It rereads the file every few seconds, because Kubernetes
+// replaces a projected token before it expires. If no token could be read yet, calls
+// return ErrUnauthenticated; later they use the last token.
 func WithTokenFile(path string) Option {
 	file := &settings.TokenFile{Path: path}
 	return func(s *settings.Settings) { s.Token = file.Token }
 }
 
-// WithoutRetries sends each call once. The changes of counts have no keys of their
-// own then.
+// WithoutRetries sends each call once. Changes of counts then get no generated keys.
 func WithoutRetries() Option {
 	return func(s *settings.Settings) { s.WithoutRetries = true }
 }
 
-// WithoutKeys gives the changes of counts no keys of their own. The service makes
-// 1.4 to 1.7 times as many changes a second without keys (docs/performance.md), but
-// a change whose answer is lost is not repeated: its outcome is unknown.
+// WithoutKeys sends changes of counts without generated keys. The service makes 1.4
+// to 1.7 times as many changes a second without keys (docs/performance.md), but a
+// change whose answer is lost is not repeated: its outcome is unknown.
 func WithoutKeys() Option {
 	return func(s *settings.Settings) { s.WithoutKeys = true }
 }

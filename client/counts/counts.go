@@ -1,6 +1,6 @@
 // Package counts calls the counts service: counters that many callers change at
 // once. Create, Get, GetMany, List, All, Set and Delete belong to its internal
-// API, which may have an address of its own: [rowlock.WithInternalURL].
+// API, which may have a separate address: [rowlock.WithInternalURL].
 package counts
 
 import (
@@ -23,16 +23,17 @@ const (
 	ErrNotFound rowlock.Code = "COUNT_NOT_FOUND"
 	ErrExists   rowlock.Code = "COUNT_EXISTS"
 	ErrOverflow rowlock.Code = "COUNT_OVERFLOW"
-	// ErrKeyConflict says that the key was used for another request.
+	// ErrKeyConflict means that the key was used for another request.
 	ErrKeyConflict rowlock.Code = "IDEMPOTENCY_KEY_CONFLICT"
-	// ErrNotSupported says that the service runs on a distributed database, which takes no batch and no CreateMissing.
+	// ErrNotSupported means that the service runs on a distributed database, which supports neither batches nor
+	// CreateMissing.
 	ErrNotSupported rowlock.Code = "NOT_SUPPORTED"
 )
 
 // Client calls one counts service. It is safe for concurrent use.
 type Client struct {
 	external, internal *api.Client
-	// keys gives each change a key of its own.
+	// keys says that each change gets a generated key unless it has one.
 	keys bool
 }
 
@@ -58,8 +59,8 @@ func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 }
 
 // Increase adds amount, 1 or more, to a counter and returns its new value. It
-// returns ErrNotFound when there is no such counter, and ErrOverflow,
-// with the value unchanged, when the sum is no int64.
+// returns ErrNotFound if there is no such counter, and ErrOverflow, with the
+// value unchanged, if the sum does not fit into an int64.
 func (c *Client) Increase(ctx context.Context, id string, amount int64, options ...Option) (int64, error) {
 	how := c.collect(options)
 	params := api.IncreaseCountParams{IdempotencyKey: how.key}
@@ -75,8 +76,7 @@ func (c *Client) Decrease(ctx context.Context, id string, amount int64, options 
 	return value(how, resp, err)
 }
 
-// Reset sets a counter to 0. It returns ErrNotFound when there is no such
-// counter.
+// Reset sets a counter to 0. It returns ErrNotFound if there is no such counter.
 func (c *Client) Reset(ctx context.Context, id string, options ...Option) error {
 	how := c.collect(options)
 	params := api.ResetCountParams{IdempotencyKey: how.key}
@@ -92,19 +92,21 @@ type Change struct {
 }
 
 // Apply applies 1 to 1,000 changes, all or none, and returns the values after
-// each of them, in their order. It returns ErrNotFound when there is no such
-// counter, unless CreateMissing is among the options, and ErrOverflow as
-// Increase does; the error's Field names the change, as "changes[3].itemId".
+// each change, in the same order. It returns ErrNotFound if there is no such
+// counter, unless the options include CreateMissing, and ErrOverflow like
+// Increase. The error's Field names the change, as "changes[3].itemId".
 func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option) ([]int64, error) {
 	how := c.collect(options)
 	params := api.ChangeCountsParams{IdempotencyKey: how.key}
 	if how.create {
 		params.Create = &how.create
 	}
+
 	body := api.Changes{Changes: make([]api.ItemChange, len(changes))}
 	for i, change := range changes {
 		body.Changes[i] = api.ItemChange{ItemId: change.ID, Amount: change.Amount}
 	}
+
 	changed, header, err := call.AnswerWithHeader[api.ChangedCounts](c.external.ChangeCounts(ctx, &params, body))
 	how.report(header)
 	values := make([]int64, len(changed.Values))
@@ -114,29 +116,29 @@ func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option)
 	return values, err
 }
 
-// Create makes a counter. It returns ErrExists when there is one.
+// Create makes a counter. It returns ErrExists if there is one.
 func (c *Client) Create(ctx context.Context, id string, initial int64) (Count, error) {
 	made, err := call.Answer[api.Count](c.internal.InitializeCount(
 		ctx, &api.InitializeCountParams{}, api.NewCount{ItemId: id, InitialValue: &initial}))
 	return count(made), err
 }
 
-// Get reads a counter. It returns ErrNotFound when there is none.
+// Get reads a counter. It returns ErrNotFound if there is none.
 func (c *Client) Get(ctx context.Context, id string) (Count, error) {
 	found, err := call.Answer[api.Count](c.internal.GetCount(ctx, call.Segment(id)))
 	return count(found), err
 }
 
-// GetMany reads 1 to 500 counters in the order of the ids, each once. It leaves
-// out those that do not exist.
+// GetMany reads 1 to 500 counters, in the order of the ids, each once. It omits
+// those that do not exist.
 func (c *Client) GetMany(ctx context.Context, ids ...string) ([]Count, error) {
 	found, err := call.Answer[[]api.Count](c.internal.ListCounts(ctx, &api.ListCountsParams{ItemIds: &ids}))
 	return counts(found), err
 }
 
 // List reads a page of at most limit counters, 1 to 1,000, whose ids begin with
-// prefix, in the order of their bytes. after is empty for the first page, and
-// then the next of the page before. next is empty on the last page.
+// prefix, in byte order. after is empty for the first page, and then the previous
+// page's next. next is empty on the last page.
 func (c *Client) List(
 	ctx context.Context, prefix string, limit int, after string,
 ) (page []Count, next string, err error) {
@@ -148,8 +150,8 @@ func (c *Client) List(
 	return counts(found), next, err
 }
 
-// All yields every counter whose id begins with prefix, in the order of their
-// bytes, reading page after page. After an error, which it yields, it ends.
+// All yields every counter whose id begins with prefix, in byte order. It reads
+// page after page, and ends after an error, which it yields.
 func (c *Client) All(ctx context.Context, prefix string) iter.Seq2[Count, error] {
 	return func(yield func(Count, error) bool) {
 		const limit = 1000
@@ -172,7 +174,7 @@ func (c *Client) All(ctx context.Context, prefix string) iter.Seq2[Count, error]
 	}
 }
 
-// Set gives a counter a value. It returns ErrNotFound when there is none.
+// Set sets a counter's value. It returns ErrNotFound if there is none.
 func (c *Client) Set(ctx context.Context, id string, value int64, options ...Option) (Count, error) {
 	how := c.collect(options)
 	set, header, err := call.AnswerWithHeader[api.Count](c.internal.SetCount(
@@ -181,7 +183,7 @@ func (c *Client) Set(ctx context.Context, id string, value int64, options ...Opt
 	return count(set), err
 }
 
-// Delete removes a counter. It returns ErrNotFound when there is none.
+// Delete removes a counter. It returns ErrNotFound if there is none.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	_, err := call.Answer[call.None](c.internal.DeleteCount(ctx, call.Segment(id), &api.DeleteCountParams{}))
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/client/internal/call"
 )
 
-// Option changes one call. Calls that have no use for an option ignore it.
+// Option modifies one call. Calls ignore options that do not apply to them.
 type Option func(*settings)
 
 type settings struct {
@@ -18,27 +18,26 @@ type settings struct {
 }
 
 // WithKey makes a change repeatable beyond the life of this process. key, 1 to 255
-// printable characters of ASCII, is the caller's name of this change: for as long
-// as the service keeps keys (15 minutes unless it is set otherwise), the same call
-// with the same key changes nothing more and returns what the first one did, an
-// ErrNotFound or ErrOverflow too. When NotApplied or OutcomeUnknown of the error
-// report true, the call may be repeated with the same key. Another change with the
-// key is ErrKeyConflict.
+// printable ASCII characters, identifies the change. As long as the service keeps
+// the key (15 minutes by default), the same call with the same key changes nothing
+// more and returns the first call's result, even if that was ErrNotFound or
+// ErrOverflow. If NotApplied or OutcomeUnknown report true for the error, the call
+// may be repeated with the same key. Another change with the key is ErrKeyConflict.
 //
-// Without it a change but Create and Delete has a random key, by which the client
-// repeats it; see WithoutKeys of package rowlock.
+// Without WithKey, all changes except Create and Delete get a random key, with
+// which the client repeats them; see WithoutKeys of package rowlock.
 func WithKey(key string) Option {
 	header := call.Key(key)
 	return func(s *settings) { s.key = &header }
 }
 
-// ReportReplayed sets replayed to whether what the call returns, values or an
-// error of the service, was answered before.
+// ReportReplayed sets replayed to whether the call's result, a value or an error of
+// the service, repeats an earlier answer.
 func ReportReplayed(replayed *bool) Option {
 	return func(s *settings) { s.replayed = replayed }
 }
 
-// CreateMissing makes Apply create counters that do not exist, with 0, before it changes them.
+// CreateMissing makes Apply create missing counters, with 0, before it changes them.
 func CreateMissing() Option {
 	return func(s *settings) { s.create = true }
 }
@@ -55,7 +54,7 @@ func (c *Client) collect(options []Option) settings {
 	return s
 }
 
-// report reads the header of an answer, nil without one.
+// report evaluates the header of an answer; nil if there was none.
 func (s settings) report(header http.Header) {
 	if s.replayed != nil {
 		*s.replayed = header.Get("Idempotent-Replayed") == "true"

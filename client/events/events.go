@@ -1,5 +1,5 @@
-// Package events calls the events service: events with gapless ids, in the order
-// of their commits.
+// Package events calls the events service: events with gapless ids, in commit
+// order.
 package events
 
 import (
@@ -15,10 +15,10 @@ import (
 //go:generate -command oapi go tool -modfile=../../tools/go.mod oapi-codegen --config=../internal/client.yaml
 //go:generate oapi --package=eventsapi -o=../internal/eventsapi/api.gen.go ../../services/events/api/openapi.yaml
 
-// ErrNotFound reports that there is no such event.
+// ErrNotFound means that there is no such event.
 const ErrNotFound rowlock.Code = "EVENT_NOT_FOUND"
 
-// ErrPending reports that no worker has given an event its value in time.
+// ErrPending means that no worker has given the event a value in time.
 const ErrPending rowlock.Code = "EVENT_PENDING"
 
 // Client calls one events service. It is safe for concurrent use.
@@ -38,10 +38,10 @@ type Event struct {
 	Value string
 }
 
-// Pending reports whether no worker has given the event its value yet.
+// Pending reports whether the event still waits for its value from a worker.
 func (e Event) Pending() bool { return e.Value == "" }
 
-// Create adds an event that has its value already.
+// Create adds an event that already has its value.
 func (c *Client) Create(ctx context.Context) (Event, error) {
 	made, err := call.Answer[api.CreatedEvent](c.api.CreateEvent(ctx))
 	return Event{made.Id, made.Value}, err
@@ -53,30 +53,33 @@ func (c *Client) CreateAsync(ctx context.Context) (id int64, err error) {
 	return made.Id, err
 }
 
-// Get reads an event. It returns ErrNotFound when there is none.
+// Get reads an event. It returns ErrNotFound if there is none.
 func (c *Client) Get(ctx context.Context, id int64) (Event, error) {
 	found, err := call.Answer[api.Event](c.api.GetEvent(ctx, id))
 	return Event{found.Id, call.Value(found.Value)}, err
 }
 
-// CreateAndWait adds a pending event and waits until a worker has given it its
-// value, or ctx ends. Then the event is pending and the error is ErrPending; a
-// later Get finds the value. It returns the event's id also with any other error,
-// unless the event was not added.
+// CreateAndWait adds a pending event and waits until a worker has given it a value.
+// If ctx ends first, the error is ErrPending, and a later Get finds the value.
+// CreateAndWait returns the event's id with every error, unless the event was not
+// added.
 func (c *Client) CreateAndWait(ctx context.Context) (Event, error) {
 	const first, longest = 50 * time.Millisecond, 2 * time.Second
 	id, err := c.CreateAsync(ctx)
 	if err != nil {
 		return Event{}, err
 	}
+
 	for attempt := 1; ; attempt++ {
 		waited := call.Sleep(ctx, call.Pause(attempt, first, longest))
 		if !waited {
 			err = errors.Join(context.Cause(ctx), err)
 			return Event{ID: id}, &rowlock.Error{Code: ErrPending, Detail: "The event has no value yet.", Read: true, Err: err}
 		}
-		event, got := c.Get(ctx, id)
-		if err = got; err == nil && !event.Pending() {
+
+		var event Event
+		event, err = c.Get(ctx, id)
+		if err == nil && !event.Pending() {
 			return event, nil
 		}
 		if err != nil && !rowlock.NotApplied(err) {
@@ -85,7 +88,7 @@ func (c *Client) CreateAndWait(ctx context.Context) (Event, error) {
 	}
 }
 
-// Count returns the number of all events, pending ones included.
+// Count returns the number of all events, including pending ones.
 func (c *Client) Count(ctx context.Context) (int64, error) {
 	found, err := call.Answer[api.Count](c.api.CountEvents(ctx))
 	return found.Count, err

@@ -11,21 +11,23 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/iidyapi"
 )
 
-// Claim takes up to count free items, at most 10,000, for the time of the lease,
-// one second to twelve hours. Until it runs out no other claim takes them.
+// Claim claims up to count free items, at most 10,000, for the duration of the
+// lease, one second to twelve hours. No other claim gets them before it expires.
 func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim, error) {
-	// Claim and lease are empty strings, which are no UUID and no time, when nothing was free.
+	// If nothing was free, claim and lease_until are empty strings, not a UUID and a time.
 	type taken struct {
 		Claim   string      `json:"claim"`
 		Until   string      `json:"lease_until"`
 		Entries []api.Entry `json:"listentries"`
 	}
+
 	action, text := api.ChangeItemsParamsActionClaim, lease.String()
 	params := api.ChangeItemsParams{Action: &action, Count: &count, Lease: &text}
 	a, err := call.Answer[taken](l.api.ChangeItemsWithTextBody(ctx, l.name, &params, ""))
 	if err != nil || a.Claim == "" {
 		return Claim{}, err
 	}
+
 	until, err := time.Parse(time.RFC3339Nano, a.Until)
 	if err != nil {
 		return Claim{}, &rowlock.Error{Code: rowlock.ErrBadAnswer, Detail: "lease_until is no time: " + a.Until, Err: err}
@@ -33,15 +35,15 @@ func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim
 	return Claim{a.Claim, until, entries(a.Entries)}, nil
 }
 
-// Extend gives what the claim still holds a new lease from now on, and returns
-// the number of items.
+// Extend renews the lease of the items that the claim still holds, from now on, and
+// returns their number.
 func (l *List) Extend(ctx context.Context, claim string, lease time.Duration) (int64, error) {
 	text := lease.String()
 	changed, err := l.claimed(ctx, claim, api.ChangeItemsParams{Lease: &text}, api.ChangeItemsParamsActionExtend)
 	return call.Value(changed.Extended), err
 }
 
-// Release makes free what the claim still holds, and returns the number of items.
+// Release frees the items that the claim still holds, and returns their number.
 func (l *List) Release(ctx context.Context, claim string) (int64, error) {
 	changed, err := l.claimed(ctx, claim, api.ChangeItemsParams{}, api.ChangeItemsParamsActionRelease)
 	return call.Value(changed.Released), err
@@ -58,9 +60,9 @@ func (l *List) claimed(
 	return call.Answer[api.Changed](l.api.ChangeItemsWithTextBody(ctx, l.name, &params, ""))
 }
 
-// IncrementClaimed is Increment for those of the items that the claim still
-// holds. They stay claimed until the lease runs out: that is the delay before
-// they are tried again.
+// IncrementClaimed works like Increment on those items that the claim still holds.
+// They stay claimed until the lease expires: that is the delay before the next
+// attempt.
 func (l *List) IncrementClaimed(ctx context.Context, claim string, items ...string) (int64, error) {
 	id, err := parse(claim)
 	if err != nil {
@@ -69,7 +71,7 @@ func (l *List) IncrementClaimed(ctx context.Context, claim string, items ...stri
 	return incremented(l.api.IncrementItems(ctx, l.name, &api.IncrementItemsParams{Claim: id}, api.Items{Items: items}))
 }
 
-// DeleteClaimed is Delete for those of the items that the claim still holds.
+// DeleteClaimed works like Delete on those items that the claim still holds.
 func (l *List) DeleteClaimed(ctx context.Context, claim string, items ...string) (int64, error) {
 	id, err := parse(claim)
 	if err != nil {

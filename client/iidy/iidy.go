@@ -1,5 +1,5 @@
-// Package iidy calls the iidy service: lists of items with the number of failed
-// attempts of each, which workers share by claims.
+// Package iidy calls the iidy service: lists of items with their numbers of failed
+// attempts, which workers share by claims.
 package iidy
 
 import (
@@ -38,25 +38,24 @@ func acceptJSON(_ context.Context, req *http.Request) error {
 	return nil
 }
 
-// List returns the list of that name, which need not have any item yet. It sends
-// nothing.
+// List returns the list with that name, which may still be empty. It sends nothing.
 func (c *Client) List(name string) *List { return &List{c.api, call.Segment(name)} }
 
-// List holds items in the order of their bytes. It exists as long as it has one.
+// List holds items in byte order. A list exists as long as it has an item.
 type List struct {
 	api  *api.Client
 	name string
 }
 
-// Entry is an item and how often it failed.
+// Entry is an item with its number of failed attempts.
 type Entry struct {
 	Item     string
 	Attempts int64
 }
 
-// Add adds items, all or none, and returns how many were new; those that are
-// there already keep their attempts. Here and below a single item has a request
-// of its own, which shares a commit with others.
+// Add adds items, all or none, and returns how many were new; the others keep their
+// attempts. Here and below, a single item is sent in a separate kind of request,
+// which shares a commit with others.
 func (l *List) Add(ctx context.Context, items ...string) (int64, error) {
 	if len(items) == 1 {
 		return added(l.api.AddItem(ctx, l.name, call.Segment(items[0]), &api.AddItemParams{}))
@@ -64,8 +63,8 @@ func (l *List) Add(ctx context.Context, items ...string) (int64, error) {
 	return added(l.api.ChangeItems(ctx, l.name, &api.ChangeItemsParams{}, api.Items{Items: items}))
 }
 
-// Increment counts a failed attempt for each of the items, all or none, and
-// returns how many of them are in the list.
+// Increment counts a failed attempt for each item, all or none, and returns how
+// many of the items are in the list.
 func (l *List) Increment(ctx context.Context, items ...string) (int64, error) {
 	if len(items) == 1 {
 		return incremented(l.api.IncrementItem(ctx, l.name, call.Segment(items[0]), &api.IncrementItemParams{}))
@@ -81,22 +80,22 @@ func (l *List) Delete(ctx context.Context, items ...string) (int64, error) {
 	return deleted(l.api.DeleteItems(ctx, l.name, &api.DeleteItemsParams{}, api.Items{Items: items}))
 }
 
-// DeleteAttempted deletes the items that failed attempts times or more, and
+// DeleteAttempted deletes the items with at least this many failed attempts, and
 // returns their number.
 func (l *List) DeleteAttempted(ctx context.Context, attempts int64) (int64, error) {
 	params := api.DeleteItemsParams{MinAttempts: &attempts}
 	return deleted(l.api.DeleteItemsWithTextBody(ctx, l.name, &params, ""))
 }
 
-// Attempts returns how often an item failed. It returns ErrItemNotFound when it
-// is not in the list.
+// Attempts returns an item's number of failed attempts. It returns ErrItemNotFound
+// if the item is not in the list.
 func (l *List) Attempts(ctx context.Context, item string) (int64, error) {
 	entry, err := call.Answer[api.Attempts](l.api.GetItem(ctx, l.name, call.Segment(item)))
 	return entry.Attempts, err
 }
 
-// Page reads up to count entries, at most 10,000, that stand after the place
-// after, which need not be an item; "" stands before all.
+// Page reads up to count entries, at most 10,000, that follow after in byte order.
+// after need not be an item; "" comes before all items.
 func (l *List) Page(ctx context.Context, after string, count int) ([]Entry, error) {
 	params := api.ListItemsParams{Count: count}
 	if after != "" {
@@ -113,17 +112,17 @@ type Counts struct {
 	Attempts [6]int64
 }
 
-// Count counts the items of the list by state. The service looks at every item.
+// Count counts the items of the list by state. The service reads every item.
 func (l *List) Count(ctx context.Context) (Counts, error) {
 	c, err := call.Answer[api.ItemCounts](l.api.CountItems(ctx, l.name))
 	a := c.Attempts
 	return Counts{c.Items, c.Claimed, [6]int64{a.N0, a.N1, a.N2, a.N3, a.N4, a.N5}}, err
 }
 
-// Claim holds what a worker took. ID is empty when nothing was free.
+// Claim holds what a worker has claimed. ID is empty if nothing was free.
 type Claim struct {
 	ID string
-	// Until is when the lease runs out, by the database's clock.
+	// Until is the end of the lease by the database's clock.
 	Until   time.Time
 	Entries []Entry
 }

@@ -15,12 +15,12 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/iidyapi"
 )
 
-// ErrClaimLost means that a claim holds an item no longer: its lease ran out,
-// because it could not be extended, or another caller deleted the item.
+// ErrClaimLost means that a claim no longer holds an item: its lease expired before
+// it was extended, or another caller deleted the item.
 const ErrClaimLost rowlock.Code = "CLAIM_LOST"
 
-// Items yields every entry of the list in the order of the items' bytes, reading
-// page after page. After an error, which it yields, it ends.
+// Items yields every entry of the list in byte order. It reads page after page, and
+// ends after an error, which it yields.
 func (l *List) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		const size = 1000
@@ -43,26 +43,26 @@ func (l *List) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// Task holds an item that Work has claimed. It may be used in the loop's body only.
+// Task holds an item that Work has claimed. It is valid only in the loop's body.
 type Task struct {
 	Entry
 
 	claim *claim
 }
 
-// Work claims items, up to size at a time, and yields one after the other until
-// none is free. The loop's body works on an item and then calls Done or Fail.
-// Several loops at once, in any processes, never work on one item.
+// Work claims items, up to size at a time, and yields them one by one until none is
+// free. The loop's body works on an item and then calls Done or Fail. Concurrent
+// loops, in any processes, never work on the same item.
 //
-// While a loop works on the items of a claim, the claim is extended. So lease, one
-// second to twelve hours, need not be longer than the work: it is how long the
-// items of a worker that dies stay claimed. When the claim is lost, the context of
-// its tasks ends, its other items are not yielded, and ErrClaimLost is. After an
-// error, which it yields, Work ends.
+// Work extends a claim while the loop works on its items. So lease, one second to
+// twelve hours, may be shorter than the work: it decides when the items of a dead worker
+// are free again. If the claim is lost, the context of its tasks ends, and Work
+// yields ErrClaimLost instead of its other items. Work ends after an error, which
+// it yields.
 //
-// A loop that is left while items are neither done nor failed releases the claim;
-// its failed items are free at once then, too. Such an item of an earlier claim is
-// free again when its lease has run out.
+// If the loop ends early, with items that are neither done nor failed, Work releases
+// the claim. That also frees the claim's failed items at once; failed items of
+// earlier claims are free when their leases expire.
 func (l *List) Work(ctx context.Context, size int, lease time.Duration) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
 		for {
@@ -79,21 +79,21 @@ func (l *List) Work(ctx context.Context, size int, lease time.Duration) iter.Seq
 	}
 }
 
-// Context returns a context that ends with that of Work, and when the claim is
-// lost. Its cause is ErrClaimLost then.
+// Context returns a context that ends with Work's context, or when the claim is
+// lost. Its cause is then ErrClaimLost.
 func (t Task) Context() context.Context { return t.claim.ctx }
 
-// Done deletes the item. It returns ErrClaimLost when the claim does not hold it
-// any more: another worker may have done it as well.
+// Done deletes the item. It returns ErrClaimLost if the claim no longer holds it:
+// another worker may have done it too.
 func (t Task) Done(ctx context.Context) error {
 	return t.finish(func(l *List, id *uuid.UUID) (int64, error) {
 		return deleted(l.api.DeleteItem(ctx, l.name, call.Segment(t.Item), &api.DeleteItemParams{Claim: id}))
 	})
 }
 
-// Fail counts a failed attempt. The item stays claimed until the lease runs out
-// after its last extension, which is the delay before it is tried again. It
-// returns ErrClaimLost as Done does.
+// Fail counts a failed attempt. The item stays claimed until the lease expires after
+// its last extension, which is the delay before the next attempt. It returns
+// ErrClaimLost like Done.
 func (t Task) Fail(ctx context.Context) error {
 	return t.finish(func(l *List, id *uuid.UUID) (int64, error) {
 		return incremented(l.api.IncrementItem(ctx, l.name, call.Segment(t.Item), &api.IncrementItemParams{Claim: id}))
@@ -105,10 +105,13 @@ func (t Task) finish(change func(l *List, id *uuid.UUID) (int64, error)) error {
 	if err != nil {
 		return err
 	}
-	t.claim.open.Add(-1) // before the change: extend must not take a claim for lost because its last item is done
+
+	// Before the change: extend must not consider a claim lost because its last item is done.
+	t.claim.open.Add(-1)
+
 	changed, err := change(t.claim.list, id)
 	if err == nil && changed == 0 {
-		err = lost("The claim does not hold the item any more.")
+		err = lost("The claim no longer holds the item.")
 	}
 	if err != nil {
 		t.claim.open.Add(1)
@@ -118,13 +121,13 @@ func (t Task) finish(change func(l *List, id *uuid.UUID) (int64, error)) error {
 
 func lost(detail string) error { return &rowlock.Error{Code: ErrClaimLost, Detail: detail} }
 
-// claim holds a claim that is worked on.
+// claim is a claim while its items are worked on.
 type claim struct {
 	list *List
 	id   string
-	ctx  context.Context //nolint:containedctx // that of the work on its items, which the tasks hand on
+	ctx  context.Context //nolint:containedctx // the context of the work on its items, for the tasks
 	lose context.CancelCauseFunc
-	open atomic.Int64 // items that are neither done nor failed, nor about to be
+	open atomic.Int64 // items that are not done or failed, and not about to be
 }
 
 // work yields the claim's items while it extends the claim, and reports whether to claim more.
@@ -134,6 +137,7 @@ func (l *List) work(
 	c := &claim{list: l, id: taken.ID}
 	c.open.Store(int64(len(taken.Entries)))
 	c.ctx, c.lose = context.WithCancelCause(ctx)
+
 	var extending sync.WaitGroup
 	extending.Go(func() { c.extend(lease, until) })
 	defer func() {
@@ -143,6 +147,7 @@ func (l *List) work(
 			c.release(ctx)
 		}
 	}()
+
 	for _, entry := range taken.Entries {
 		if cause := context.Cause(c.ctx); cause != nil {
 			yield(Task{}, cause)
@@ -152,32 +157,39 @@ func (l *List) work(
 			return false
 		}
 	}
+
 	return true
 }
 
-// extend extends the claim three times a lease until its context ends. It ends
-// that itself when the claim holds nothing, and at until, when the lease runs out
-// by this machine's clock without another extension.
+// extend extends the claim three times per lease until its context ends. It ends the
+// context when the claim holds nothing, and at until, when the lease expires by this
+// machine's clock.
 func (c *claim) extend(lease time.Duration, until time.Time) {
-	var why error // of the first failure since an extension
-	for begun := until.Add(-lease); ; {
-		if !call.Sleep(c.ctx, time.Until(earlier(begun.Add(lease/3), until))) {
+	var why error // the first failure since the last extension
+	begun := until.Add(-lease)
+	for {
+		waited := call.Sleep(c.ctx, time.Until(earlier(begun.Add(lease/3), until)))
+		if !waited {
 			return
 		}
-		if begun = time.Now(); !begun.Before(until) {
-			c.lose(cmp.Or(why, lost("The lease ran out before the claim was extended.")))
+
+		begun = time.Now()
+		if !begun.Before(until) {
+			c.lose(cmp.Or(why, lost("The lease expired before the claim was extended.")))
 			return
 		}
+
+		// Give up before the lease expires, so that another attempt can follow.
 		var sent time.Time
-		// Not until the end of the lease, so that another one can follow when the answer does not come.
 		ctx, cancel := context.WithDeadline(c.ctx, earlier(begun.Add(lease/3), until))
 		held, err := c.list.Extend(call.Sent(ctx, &sent), c.id, lease)
 		cancel()
+
 		switch {
 		case err != nil && why == nil:
 			why = &rowlock.Error{Code: ErrClaimLost, Detail: "The claim could not be extended: " + err.Error(), Err: err}
 		case err == nil && held == 0 && c.open.Load() > 0:
-			c.lose(lost("The claim holds no item any more."))
+			c.lose(lost("The claim no longer holds any item."))
 			return
 		case err == nil:
 			until, why = sent.Add(lease), nil
@@ -192,8 +204,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// release frees what the claim holds, also when its context has ended. When it
-// fails, the lease runs out.
+// release frees what the claim holds, even after its context has ended. If it fails,
+// the items are free when the lease expires.
 func (c *claim) release(ctx context.Context) {
 	const timeout = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)

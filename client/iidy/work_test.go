@@ -246,7 +246,7 @@ func TestClaimIsLost(t *testing.T) {
 		detail       string
 	}{
 		"no answer": {true, false, lease + 3*time.Second, "DATABASE_UNAVAILABLE"},
-		"stolen":    {false, true, lease / 3, "holds no item"},
+		"stolen":    {false, true, lease / 3, "no longer holds any item"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,5 @@
-// Package payments calls the payments service: a ride is charged once, however
-// often its request is sent with the same key.
+// Package payments calls the payments service: it charges a ride once, however
+// often the request is sent with the same key.
 package payments
 
 import (
@@ -53,7 +53,7 @@ type NewCard struct {
 	CVC               string
 }
 
-// Status is the end of a payment.
+// Status is the final state of a payment.
 type Status string
 
 // Both are final.
@@ -62,7 +62,7 @@ const (
 	Declined  Status = "DECLINED"
 )
 
-// Payment holds a payment that came to an end.
+// Payment holds a completed payment.
 type Payment struct {
 	ID              string
 	RideID, RiderID string
@@ -76,19 +76,18 @@ type Payment struct {
 	CreatedAt   time.Time
 }
 
-// Card holds what is kept of a card.
+// Card holds the stored part of a card.
 type Card struct {
 	Brand, Last4      string
 	ExpMonth, ExpYear int
 }
 
-// Create charges a payment. key is the caller's name of this payment: the same
-// key with the same payment is charged once. replayed reports that the answer was
-// given before.
+// Create charges a payment. key identifies the payment: the same payment with the
+// same key is charged once. replayed reports that the answer repeats an earlier one.
 //
-// When the error is ErrProcessing, or NotApplied or OutcomeUnknown report
-// true, the same call with the same key may be repeated. It returns
-// ErrKeyConflict when the key belongs to another payment.
+// If the error is ErrProcessing, or NotApplied or OutcomeUnknown report true for it,
+// the same call may be repeated with the same key. Create returns ErrKeyConflict if
+// the key belongs to another payment.
 func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Payment, replayed bool, err error) {
 	card := api.NewCard{Number: p.Card.Number, ExpMonth: p.Card.ExpMonth, ExpYear: p.Card.ExpYear, Cvc: p.Card.CVC}
 	body := api.NewPayment{RideId: p.RideID, RiderId: p.RiderID, Amount: p.Amount, Currency: p.Currency, Card: card}
@@ -100,11 +99,11 @@ func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Pay
 	return payment(answer), header.Get("Idempotent-Replayed") == "true", nil
 }
 
-// Get reads a payment. It returns ErrNotFound when there is none.
+// Get reads a payment. It returns ErrNotFound if there is none.
 func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
-		const detail = "an id of a payment is a UUID"
+		const detail = "a payment's id is a UUID"
 		return Payment{}, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "id", Detail: detail, Read: true, Err: err}
 	}
 	found, err := call.Answer[api.Payment](c.api.GetPayment(ctx, parsed))
@@ -112,8 +111,8 @@ func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 }
 
 // List reads a page of at most limit payments of a ride, newest first. after is
-// empty for the first page, and then the next of the page before. next is empty
-// on the last page.
+// empty for the first page, and then the previous page's next. next is empty on the
+// last page.
 func (c *Client) List(
 	ctx context.Context, rideID string, limit int, after string,
 ) (page []Payment, next string, err error) {
@@ -121,6 +120,7 @@ func (c *Client) List(
 	if after != "" {
 		params.After = &after
 	}
+
 	found, err := call.Answer[api.PaymentList](c.api.ListPayments(ctx, &params))
 	for i := range found.Payments {
 		page = append(page, payment(found.Payments[i]))

@@ -1,6 +1,6 @@
-// Package pyggpot calls the pyggpot service: pots of coins. Its clients are those
-// that Connect generates, with the options and errors of package rowlock; the
-// messages are in the packages pot and coin below it.
+// Package pyggpot calls the pyggpot service: pots of coins. It uses the clients that
+// Connect generates, with the options and errors of package rowlock. The messages
+// are in the subpackages pot and coin.
 package pyggpot
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/internal/call"
+	"github.com/rowlock/rowlock/client/internal/settings"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 )
@@ -25,10 +26,10 @@ const (
 	ErrPotLocked   rowlock.Code = "POT_LOCKED"
 )
 
-// Client calls one pyggpot service. It is safe for concurrent use. Its errors are
-// of type *rowlock.Error; errors.As finds the *connect.Error behind one as well.
+// Client calls one pyggpot service. It is safe for concurrent use. Its errors are of
+// type *rowlock.Error; errors.As also finds the *connect.Error behind one.
 type Client struct {
-	// Pot makes pots and reads them.
+	// Pot creates and reads pots.
 	Pot potconnect.PotClient
 	// Coin puts coins into a pot and takes them out.
 	Coin coinconnect.CoinClient
@@ -39,7 +40,15 @@ type Client struct {
 func New(baseURL string, options ...rowlock.Option) *Client {
 	s := call.Settings(options)
 	baseURL = strings.TrimSuffix(baseURL, "/")
-	repeated := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+	return &Client{
+		Pot:  potconnect.NewPotClient(s.HTTP, baseURL, repeated(s)),
+		Coin: coinconnect.NewCoinClient(s.HTTP, baseURL, repeated(s)),
+	}
+}
+
+// repeated returns the option that repeats calls and maps their errors.
+func repeated(s settings.Settings) connect.ClientOption { //nolint:ireturn // connect's type
+	repeat := func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			return call.Repeat(ctx, !s.WithoutRetries, false, func() (connect.AnyResponse, error) {
 				resp, err := next(ctx, req)
@@ -49,11 +58,8 @@ func New(baseURL string, options ...rowlock.Option) *Client {
 				return resp, nil
 			})
 		}
-	}))
-	return &Client{
-		Pot:  potconnect.NewPotClient(s.HTTP, baseURL, repeated),
-		Coin: coinconnect.NewCoinClient(s.HTTP, baseURL, repeated),
 	}
+	return connect.WithInterceptors(connect.UnaryInterceptorFunc(repeat))
 }
 
 // reads reports whether a procedure changes nothing.
@@ -65,19 +71,21 @@ func reads(procedure string) bool {
 	return false
 }
 
-// mapError reads the details of an error that the service sent. Any other was
-// made by this end, or by something between the two.
+// mapError reads the details of an error that the service sent. Any other error
+// comes from the client or the network between.
 func mapError(err error, read bool) *rowlock.Error {
 	sent, ok := errors.AsType[*connect.Error](err)
 	if !ok || !connect.IsWireError(err) {
 		return call.Lost(err, read)
 	}
+
 	e := &rowlock.Error{Code: rowlock.ErrBadAnswer, Detail: sent.Message(), Read: read, Err: err}
 	for _, detail := range sent.Details() {
 		value, err := detail.Value()
 		if err != nil {
-			continue // of a type that this module does not have
+			continue // this module does not have the detail's type
 		}
+
 		switch d := value.(type) {
 		case *errdetails.ErrorInfo:
 			e.Code, e.TraceID = rowlock.Code(d.GetReason()), d.GetMetadata()["trace_id"]
@@ -90,5 +98,6 @@ func mapError(err error, read bool) *rowlock.Error {
 			e.RetryAfter = d.GetRetryDelay().AsDuration()
 		}
 	}
+
 	return e
 }

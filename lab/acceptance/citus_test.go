@@ -19,8 +19,8 @@ func TestCitusIsRefused(t *testing.T) {
 		services.Payments: {"serve", "migrate"},
 		services.Pyggpot:  {"serve", "migrate"},
 	} {
-		want := "DB_CLUSTER=citus: " + service + " runs on one primary alone; leave DB_CLUSTER unset and give " + service +
-			" a primary of its own (docs/scaling.md)"
+		want := "DB_CLUSTER=citus: " + service + " runs on a single primary only; leave DB_CLUSTER unset and give " +
+			service + " a separate primary (docs/scaling.md)"
 		for _, command := range commands {
 			t.Run(service+"/"+command, func(t *testing.T) {
 				t.Parallel()

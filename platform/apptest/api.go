@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 )
 
-// API calls the handlers of a service without a listener, and checks every answer against the OpenAPI document.
+// API calls the handlers of a service without a listener, and checks every answer against its OpenAPI document.
 type API struct {
 	*httpserver.Server
 
@@ -27,12 +27,13 @@ type API struct {
 	router routers.Router
 }
 
-// NewAPI serves the handlers that register adds, with bodies of up to maxBody bytes, 0 for the default. The document
-// must be valid, and its operations must be the routes.
+// NewAPI serves the handlers that register adds. Bodies may have up to maxBody bytes; 0 selects the default. The test
+// fails unless the document is valid and describes exactly the routes.
 func NewAPI(
 	t testing.TB, document []byte, maxBody int64, deps httpserver.Deps, register func(*echo.Echo),
 ) *API {
 	t.Helper()
+
 	doc, err := openapi3.NewLoader().LoadFromData(document)
 	if err != nil {
 		t.Fatal(err)
@@ -40,15 +41,18 @@ func NewAPI(
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	router, err := gorillamux.NewRouter(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	deps.Log, deps.Registry = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	server, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none", MaxBody: maxBody}, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	register(server.Echo())
 	wantRoutes(t, doc, register)
 	return &API{Server: server, t: t, router: router}
@@ -57,18 +61,22 @@ func NewAPI(
 // wantRoutes fails the test unless the routes that register adds are the operations of the document.
 func wantRoutes(t testing.TB, document *openapi3.T, register func(*echo.Echo)) {
 	t.Helper()
-	e := echo.New() // a server's own has a HEAD for each GET
+
+	e := echo.New() // a Server would add a HEAD for each GET
 	register(e)
+
 	var operations, routes []string
 	for path, item := range document.Paths.Map() {
 		for method := range item.Operations() {
 			operations = append(operations, method+" "+path)
 		}
 	}
+
 	parameter := regexp.MustCompile(`:(\w+)`)
 	for _, r := range e.Routes() {
 		routes = append(routes, r.Method+" "+parameter.ReplaceAllString(r.Path, "{$1}"))
 	}
+
 	slices.Sort(operations)
 	slices.Sort(routes)
 	if !slices.Equal(operations, routes) {
@@ -76,22 +84,26 @@ func wantRoutes(t testing.TB, document *openapi3.T, register func(*echo.Echo)) {
 	}
 }
 
-// Do sends a request. A body makes it one of JSON unless header, names and values in turn, says otherwise. The test
-// fails when the answer has a status, a header or a body that the document does not have for the operation. A request
-// of no operation, such as one with a wrong method, may be answered in any way.
+// Do sends a request. A body is sent as JSON unless header, names and values in turn, sets another type. The test fails
+// when the document does not describe the answer's status, a header or the body. An answer to a request that is no
+// operation, for example because of a wrong method, is not checked.
 func (a *API) Do(method, target, body string, header ...string) Answer {
 	a.t.Helper()
+
 	r := httptest.NewRequestWithContext(a.t.Context(), method, target, strings.NewReader(body))
 	for name, value := range headerOf(body, header) {
 		r.Header.Set(name, value)
 	}
+
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
 	got := answer(w.Code, w.Header(), w.Body.Bytes())
+
 	route, params, err := a.router.FindRoute(r)
-	if err != nil {
+	if err != nil { // not an operation
 		return got
 	}
+
 	err = openapi3filter.ValidateResponse(a.t.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
 		Status:                 got.Status,
@@ -102,10 +114,11 @@ func (a *API) Do(method, target, body string, header ...string) Answer {
 	if err != nil {
 		a.t.Errorf("%s %s: the answer %s breaks the contract: %v", method, target, got, err)
 	}
+
 	return got
 }
 
-// Want sends a request, and compares the status and the body without its line break; "" stands for any body.
+// Want sends a request and compares the status and, unless want is "", the body without its final line break.
 func (a *API) Want(method, target, body string, status int, want string, header ...string) Answer {
 	a.t.Helper()
 	got := a.Do(method, target, body, header...)
@@ -115,7 +128,7 @@ func (a *API) Want(method, target, body string, status int, want string, header 
 	return got
 }
 
-// WantProblem sends a request, and compares the status, the code and the field of the problem.
+// WantProblem sends a request and compares the status, and the code and field of the problem.
 func (a *API) WantProblem(method, target, body string, status int, code, field string, header ...string) Answer {
 	a.t.Helper()
 	got := a.Do(method, target, body, header...)

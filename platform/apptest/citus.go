@@ -12,8 +12,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Citus returns the URL of a coordinator whose database has the distributed schema, and the proxies through which it
-// reaches its two workers. A test on a server without the extension is skipped.
+// Citus returns the URL of a coordinator whose database has the distributed schema, and the proxies through which the
+// coordinator reaches its two workers. The test is skipped if the server lacks the extension.
 func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultproxy.Proxy) {
 	t.Helper()
 	dsn = dbtest.Citus(t, func(worker string) string {
@@ -25,6 +25,7 @@ func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultpro
 		}
 		return through.Port()
 	})
+
 	source.Cluster = sqldb.ClusterCitus
 	if err := migrate.Up(t.Context(), dsn, source, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("apptest: %v", err)
@@ -32,7 +33,7 @@ func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultpro
 	return dsn, workers
 }
 
-// shardOfKey and placements stand in the place of Citus' own, with eight shards on two servers.
+// shardOfKey and placements replace the catalog of Citus with eight shards on two servers.
 const (
 	shardOfKey = `CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
 	LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`
@@ -40,8 +41,8 @@ const (
 	SELECT n::bigint AS shardid, n % 2 + 1 AS groupid FROM generate_series(0, 7) AS n`
 )
 
-// OneServer returns the URL of a plain server that stands for all workers of [Citus], and the proxy before it: what is
-// sent to Citus is valid there too, so that it can be tested where the extension is not installed. The statements make
+// OneServer returns the URL of a plain server that plays all workers of [Citus], and the proxy in front of it.
+// Statements for Citus are valid there too, so they can be tested without the extension. The given statements create
 // what only a distributed schema has.
 func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn string, server *faultproxy.Proxy) {
 	t.Helper()
@@ -51,6 +52,7 @@ func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn s
 	if err := db.Close(); err != nil { // WatchDeadlocks waits for the end of other sessions
 		t.Fatal(err)
 	}
+
 	server = faultproxy.New(t, direct)
 	dsn = server.DSN(direct)
 	return dsn, server

@@ -19,12 +19,13 @@ type Contention struct {
 	lock     string
 }
 
-// NewContention returns lock metrics on a registry of their own.
+// NewContention returns lock metrics on a separate registry.
 func NewContention(t *testing.T, s contention.Settings) *Contention {
 	t.Helper()
 	c := &Contention{registry: prometheus.NewRegistry(), lock: s.Lock}
 	var err error
-	if c.Metrics, err = contention.New(c.registry, s); err != nil {
+	c.Metrics, err = contention.New(c.registry, s)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c

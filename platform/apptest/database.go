@@ -36,17 +36,19 @@ func Execute(t *testing.T, db *sqlx.DB, statements ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, statement := range statements {
-		if _, err = tx.ExecContext(t.Context(), statement); err != nil {
+		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(errors.Join(err, tx.Rollback()))
 		}
 	}
+
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Holder is another transaction, whose locks a test holds until Rollback, Commit or its end.
+// Holder is another transaction. It holds its locks until Commit, Rollback or the end of the test.
 type Holder struct {
 	t  *testing.T
 	tx *sqlx.Tx
@@ -101,21 +103,23 @@ func WaitForBlocked(t *testing.T, db *sqlx.DB, n int) {
 	})
 }
 
-// WatchDeadlocks makes the server look for deadlocks at once, and fails the test in which it finds one. Call it before
-// any other connection to the database is opened.
+// WatchDeadlocks makes the server check for deadlocks every 5 ms, and fails the test if there was one. Call it before
+// opening any other connection to the database.
 func WatchDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
 	db := dbtest.Dial(t, dsn)
 	Execute(t, db, `DO $$ BEGIN
 		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+
 	t.Cleanup(func() {
 		var seen struct{ Deadlocks, Sessions int }
-		// A session reports its deadlocks when it ends.
+		// A session reports its deadlocks when it ends, so wait until only this one is left.
 		waittest.Eventually(t, "the other sessions have ended", func() bool {
 			err := db.GetContext(context.WithoutCancel(t.Context()), &seen, `SELECT deadlocks, numbackends AS sessions
 				FROM pg_stat_database WHERE datname = current_database()`)
 			return err == nil && seen.Sessions <= 1
 		})
+
 		if seen.Deadlocks > 0 {
 			t.Errorf("%d deadlocks", seen.Deadlocks)
 		}

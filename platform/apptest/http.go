@@ -15,17 +15,17 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// client keeps enough connections for the tests' crowds.
+// client keeps enough idle connections for tests with many concurrent callers.
 var client = &http.Client{ //nolint:gochecknoglobals // safe for concurrent use
-	// Idle connections are closed before the server closes them, after five seconds for one that carried no request: a
-	// POST that meets the server's close is lost.
+	// Close idle connections before the server does, which closes an unused one after five seconds: a POST that crosses
+	// the server's close is lost.
 	Transport: &http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second},
 	Timeout:   30 * time.Second,
 }
 
 // Answer is the answer to a request.
 type Answer struct {
-	Status int // 0 without an answer; then Body says why
+	Status int // 0 if there was no answer; Body then holds the error
 	Header http.Header
 	Body   string
 	Code   string // of a problem
@@ -39,8 +39,8 @@ func (a Answer) String() string { return fmt.Sprintf("%d %s", a.Status, a.Body) 
 // JSON returns the header of a request whose body is JSON.
 func JSON() map[string]string { return map[string]string{"Content-Type": "application/json"} }
 
-// headerOf returns the header of a request with this body: the names and values in turn, and the type JSON for a body
-// unless they have another.
+// headerOf returns the header of a request: the names and values in turn. If there is a body, its type is JSON unless
+// they set another.
 func headerOf(body string, pairs []string) map[string]string {
 	header := make(map[string]string)
 	if body != "" {
@@ -72,21 +72,25 @@ func send(ctx context.Context, method, url, body string, header map[string]strin
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
+
 	begin := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
 		return Answer{Body: err.Error()}
 	}
+
 	data, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
+	err = errors.Join(err, resp.Body.Close())
+	if err != nil {
 		return Answer{Body: err.Error()}
 	}
+
 	a := answer(resp.StatusCode, resp.Header, data)
 	a.Took = time.Since(begin)
 	return a
 }
 
-// answer reads code and field of a problem. Those of a body that is none stay empty.
+// answer reads the code and field of a problem; they stay empty for any other body.
 func answer(status int, header http.Header, body []byte) Answer {
 	var p struct{ Code, Field string }
 	if header.Get("Content-Type") == problem.ContentType {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Log is a log that may be read while it is written. The zero value is empty.
+// Log is a log that can be read while it is written. The zero value is empty.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// Config reads a configuration from a replica's usual environment in a test: the database's URL, listeners on free
-// ports, and the variables of the maps, of which later ones win.
+// Config reads a configuration as a replica would, from an environment with the database's URL, listeners on free ports
+// and the variables of the maps; later maps win.
 func Config[C any](t *testing.T, dsn string, environs ...map[string]string) C {
 	t.Helper()
 	env := map[string]string{"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0"}
@@ -31,7 +31,7 @@ func Config[C any](t *testing.T, dsn string, environs ...map[string]string) C {
 	return cfg
 }
 
-// ConfigRefuses fails the test unless each of the named sets of variables, beside a DATABASE_URL, is refused.
+// ConfigRefuses fails the test unless each named set of variables, added to a DATABASE_URL, is refused.
 func ConfigRefuses[C any](t *testing.T, environs map[string]map[string]string) {
 	t.Helper()
 	for name, environ := range environs {
@@ -39,6 +39,7 @@ func ConfigRefuses[C any](t *testing.T, environs map[string]map[string]string) {
 		if err := config.Load(new(C), env); err != nil {
 			t.Fatal(err)
 		}
+
 		maps.Copy(env, environ)
 		if err := config.Load(new(C), env); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", name, err)
@@ -48,33 +49,36 @@ func ConfigRefuses[C any](t *testing.T, environs map[string]map[string]string) {
 
 // Replica is a running replica.
 type Replica struct {
-	// API is the base URL of the listener "api" and Internal that of "internal"; empty without one.
+	// API and Internal are the base URLs of the listeners "api" and "internal"; empty without such a listener.
 	API, Internal string
 	// Admin is the base URL of probes and metrics.
 	Admin string
-	// Log holds what the replica has logged; a test that fails shows it.
+	// Log holds what the replica has logged. A failing test prints it.
 	Log *Log
 
 	stop func() error
 }
 
-// Run builds a replica of a service on the database dsn, with listeners on free ports and the variables of the maps,
-// runs it until the test ends or Stop is called, and waits until it is ready.
+// Run starts a replica of a service on the database dsn, with listeners on free ports and the variables of the maps. It
+// returns when the replica is ready. The replica runs until Stop is called or the test ends.
 func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, environs ...map[string]string) *Replica {
 	t.Helper()
 	environ := make(map[string]string)
 	for _, e := range environs {
 		maps.Copy(environ, e)
 	}
+
 	log := new(Log)
 	c, err := s.New(t.Context(), Config[C](t, dsn, environ), chassis.Process{Environ: environ, Output: log})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r := &Replica{Log: log}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
+
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
@@ -87,16 +91,19 @@ func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, envir
 			t.Log(r.Log)
 		}
 	})
+
 	waittest.Eventually(t, "the replica is ready", func() bool {
 		select {
 		case err := <-ended:
-			ended <- err
+			ended <- err // for the cleanup
 			t.Fatalf("the replica did not start: %v", err)
 		default:
 		}
+
 		r.Admin = urlOf(c.AdminAddr())
 		return r.Admin != "" && Get(t, r.Admin+"/readyz").Status == http.StatusOK
 	})
+
 	r.API, r.Internal = urlOf(c.Addr("api")), urlOf(c.Addr("internal"))
 	return r
 }
@@ -109,8 +116,8 @@ func urlOf(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
-// Stop ends the replica as SIGTERM does and returns the error of its Run. The end of the test calls it too; only the
-// first call does anything.
+// Stop ends the replica as SIGTERM does, and returns the error of its Run. The end of the test calls it too; only the
+// first call has an effect.
 func (r *Replica) Stop() error { return r.stop() }
 
 // Metrics returns the text of /metrics.
@@ -119,7 +126,7 @@ func (r *Replica) Metrics(t *testing.T) string {
 	return Get(t, r.Admin+"/metrics").Body
 }
 
-// Metric returns one series, named as in /metrics with its labels. A missing series fails the test.
+// Metric returns the value of one series, named as in /metrics with its labels. A missing series fails the test.
 func (r *Replica) Metric(t *testing.T, series string) float64 {
 	t.Helper()
 	v, err := metric(r.Metrics(t), series)

@@ -14,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 )
 
-// RunGuarded runs a replica as Run does, with AUTH=token. The subjects read, change and administer of the issuer have
-// the right of this name.
+// RunGuarded runs a replica like Run, with AUTH=token. The issuer's subjects read, change and administer each have the
+// right of the same name.
 func RunGuarded[C chassis.Config](
 	t *testing.T, s chassis.Service[C], dsn string, environs ...map[string]string,
 ) (*Replica, *authtest.Issuer) {
@@ -25,13 +25,14 @@ func RunGuarded[C chassis.Config](
 	for _, right := range []auth.Right{auth.Read, auth.Change, auth.Administer} {
 		_, _ = fmt.Fprintf(&policy, "  - {subjects: [%[1]s], services: [%[2]s], allow: [%[1]s]}\n", right, s.Name)
 	}
+
 	issuer := authtest.New(t)
 	return Run(t, s, dsn, append(environs, issuer.Environ(t, policy.String()))...), issuer
 }
 
-// RightsAreInForce fails the test unless each operation of the OpenAPI document, such as "GET /events/{id}", is in
-// rights, and the replica of RunGuarded answers 401 to a caller without a token, 403 to one that has only the other
-// rights, and neither to one that has the operation's right.
+// RightsAreInForce fails the test unless rights has an entry for each operation of the OpenAPI document, such as
+// "GET /events/{id}", and the replica of RunGuarded answers 401 to a caller without a token, 403 to a caller with only
+// the other rights, and neither to a caller with the right.
 func RightsAreInForce(
 	t *testing.T, r *Replica, issuer *authtest.Issuer, document []byte, rights map[string]auth.Right,
 ) {
@@ -40,6 +41,7 @@ func RightsAreInForce(
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	operations := 0
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
@@ -51,9 +53,12 @@ func RightsAreInForce(
 			operations++
 		}
 	}
+
 	if operations != len(rights) {
 		t.Errorf("%d operations, and the rights of %d", operations, len(rights))
 	}
+
+	// Documentation needs no token; an unknown path does, so that it tells nothing.
 	for path, want := range map[string]int{"/docs": 200, "/openapi.yaml": 200, "/nope": 401} {
 		if a := Get(t, r.API+path); a.Status != want {
 			t.Errorf("%s: %s, want %d", path, a, want)
@@ -61,18 +66,19 @@ func RightsAreInForce(
 	}
 }
 
-// wantRight fails the test unless a request needs the right.
+// wantRight fails the test unless a request is answered only to a subject that has the right.
 func wantRight(t *testing.T, r *Replica, issuer *authtest.Issuer, method, path string, right auth.Right) {
 	t.Helper()
 	a := Send(t, method, r.API+path, "", nil)
 	if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("%s %s without a token: %s", method, path, a)
 	}
+
 	for _, subject := range []auth.Right{auth.Read, auth.Change, auth.Administer} {
 		a := Send(t, method, r.API+path, "", issuer.Header(string(subject)))
 		refused := a.Status == http.StatusForbidden
 		if refused != (subject != right) || a.Status == http.StatusUnauthorized || a.Status == 0 {
-			t.Errorf("%s %s by one who may %s: %s", method, path, subject, a)
+			t.Errorf("%s %s as %s: %s", method, path, subject, a)
 		}
 	}
 }

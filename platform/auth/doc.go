@@ -1,8 +1,8 @@
-// Package auth tells who calls, and whether they may.
+// Package auth identifies callers and checks their rights.
 //
 // A request carries a token (a JWT in the header Authorization, RFC 6750) that the cluster has signed for a service
-// account. A [Guard] verifies it by the keys that the issuer publishes, and looks up in the policy, a file, whether its
+// account. A [Guard] verifies it with the keys that the issuer publishes, and looks up in a policy file whether the
 // subject has the right that the request needs. What no rule allows is refused.
 //
-// Nothing here asks the issuer about a single token: a token is good until it expires, or until its key is withdrawn.
+// The issuer is never asked about a single token: a token is valid until it expires or its key is withdrawn.
 package auth

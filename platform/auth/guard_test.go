@@ -317,7 +317,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]int{ // one for each policy, not for each look
-		"the one before stays in force": 3, "a policy is in force": 2, "has no rule for this service": 2,
+		"the previous one stays in force": 3, "a policy is in force": 2, "has no rule for this service": 2,
 	} {
 		if got := strings.Count(log.String(), line); got != want {
 			t.Errorf("%d lines say %q, want %d:\n%s", got, line, want, log)

@@ -84,7 +84,7 @@ func TestKeysAreRefused(t *testing.T) {
 		"AUTH_CA_FILE: open /none": {change: func(s *auth.Settings) { s.CAFile = "/none" }},
 		"holds no certificate":     {change: func(s *auth.Settings) { s.CAFile = s.Policy }},
 		"AUTH_TOKEN_FILE: open":    {change: func(s *auth.Settings) { s.TokenFile = "/none" }},
-		"keys must come by https": {change: func(s *auth.Settings) {
+		"keys must come over https": {change: func(s *auth.Settings) {
 			s.Issuer = strings.Replace(s.Issuer, "https", "http", 1)
 		}},
 		"did not match the issuer": {status: 200, answer: `{"issuer":"https://other"}`},

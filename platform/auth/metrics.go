@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count what a Guard refuses, and what it could not read. A replica without one has them as well, at zero.
+// Metrics counts refusals and failed reads. A replica without a Guard exposes them too, at zero.
 type Metrics struct {
 	refused *prometheus.CounterVec
 	issuer  prometheus.Counter
@@ -22,16 +22,19 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"reason"}),
 		issuer: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rowlock_auth_issuer_errors_total",
-			Help: "Attempts to get the issuer's keys that failed.",
+			Help: "Failed attempts to fetch the issuer's keys.",
 		}),
 		policy: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "rowlock_auth_policy_errors_total",
-			Help: "Looks at the policy's file that found a bad one, while an earlier policy holds.",
+			Help: "Failed policy reloads; the previous policy stays in force.",
 		}),
 	}
+
+	// A series that first appears with a burst hides it from increase(), so start all of them at zero.
 	for why := range sentences() {
-		m.refused.WithLabelValues(string(why)) // a series that begins with a burst would not count in increase()
+		m.refused.WithLabelValues(string(why))
 	}
+
 	for _, c := range []prometheus.Collector{m.refused, m.issuer, m.policy} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("auth: metrics: %w", err)

@@ -11,31 +11,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// rule is one rule of a policy as it is written.
+// rule is a policy rule as written.
 type rule struct {
 	Subjects []string `yaml:"subjects"`
 	Services []string `yaml:"services"`
 	Allow    []Right  `yaml:"allow"`
 }
 
-// rights are the rights of one service, by subject.
+// rights holds the rights for one service, by subject.
 type rights struct {
 	exact    map[string][]Right
 	prefixes []prefixed
 }
 
-// prefixed are the rights of all subjects that begin with a prefix.
+// prefixed holds the rights of all subjects with a prefix.
 type prefixed struct {
 	prefix string
 	allow  []Right
 }
 
-// parsePolicy returns the rights that a policy in YAML gives for one service. It refuses what it does not know: another
-// member, another right, a star that is not the end of a subject.
+// parsePolicy returns the rights that a YAML policy grants for one service. It refuses unknown members and rights, and
+// a star anywhere but at the end of a subject.
 func parsePolicy(source []byte, service string) (*rights, error) {
 	var document struct {
 		Rules []rule `yaml:"rules"`
 	}
+
 	decoder := yaml.NewDecoder(bytes.NewReader(source))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
@@ -44,9 +45,11 @@ func parsePolicy(source []byte, service string) (*rights, error) {
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more than one YAML document")
 	}
+
 	if document.Rules == nil {
 		return nil, errors.New("there is no list of rules; a policy that allows nothing says rules: []")
 	}
+
 	all := &rights{exact: make(map[string][]Right)}
 	for i, r := range document.Rules {
 		if err := r.check(); err != nil {
@@ -59,24 +62,26 @@ func parsePolicy(source []byte, service string) (*rights, error) {
 	return all, nil
 }
 
-// check returns what is wrong with the rule.
+// check returns an error if the rule is invalid.
 func (r rule) check() error {
 	if len(r.Subjects) == 0 || len(r.Services) == 0 || len(r.Allow) == 0 {
 		return errors.New("subjects, services and allow must each have an entry")
 	}
 	for _, subject := range r.Subjects {
 		if !validSubject(subject) || strings.Contains(strings.TrimSuffix(subject, "*"), "*") {
-			return fmt.Errorf("the subject %q is not a name, and not the beginning of one with a * at the end", subject)
+			return fmt.Errorf("the subject %q must be a name, or a prefix followed by *", subject)
 		}
 	}
+
 	for _, service := range r.Services {
 		if service == "" || strings.Trim(service, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			return fmt.Errorf("%q is not the name of a service, such as counts", service)
 		}
 	}
+
 	for _, right := range r.Allow {
 		if right != Read && right != Change && right != Administer {
-			return fmt.Errorf("%q is none of %s, %s and %s", right, Read, Change, Administer)
+			return fmt.Errorf("%q is not a right: %s, %s or %s", right, Read, Change, Administer)
 		}
 	}
 	return nil
@@ -105,5 +110,5 @@ func (all *rights) allow(subject string, right Right) bool {
 	return false
 }
 
-// none reports whether no subject has any right.
+// none reports whether no subject has a right.
 func (all *rights) none() bool { return len(all.exact) == 0 && len(all.prefixes) == 0 }

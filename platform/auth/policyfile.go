@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// policyFile holds the policy that is in force. A file that becomes bad leaves the one before in force.
+// policyFile holds the policy in force. If the file becomes invalid, the previous policy stays in force.
 type policyFile struct {
 	path    string
 	service string
@@ -17,11 +17,11 @@ type policyFile struct {
 	log     *slog.Logger
 
 	inForce atomic.Pointer[rights]
-	seen    []byte // what the file held when it was last looked at
-	bad     string // what was wrong with it, empty for nothing
+	seen    []byte // contents of the file when it was last parsed
+	bad     string // the last error; empty if there was none
 }
 
-// open reads the file for the first time.
+// open reads the file for the first time. An error refuses the start.
 func (p *policyFile) open() error {
 	if err := p.read(); err != nil {
 		return fmt.Errorf("AUTH_POLICY: %w", err)
@@ -29,7 +29,7 @@ func (p *policyFile) open() error {
 	return nil
 }
 
-// read reads the file, and puts its policy in force unless it was read before or is bad.
+// read reads the file, and puts its policy in force if the file has changed and is valid.
 func (p *policyFile) read() error {
 	source, err := os.ReadFile(p.path)
 	if err != nil {
@@ -38,24 +38,27 @@ func (p *policyFile) read() error {
 	if p.bad == "" && p.inForce.Load() != nil && bytes.Equal(source, p.seen) {
 		return nil
 	}
+
 	parsed, err := parsePolicy(source, p.service)
 	if err != nil {
 		return fmt.Errorf("the policy %s is bad: %w", p.path, err)
 	}
+
 	p.seen = source
 	p.inForce.Store(parsed)
 	return nil
 }
 
-// reload looks at the file again. It logs a change, and what is wrong once.
+// reload rereads the file. It logs a change, and each error once.
 func (p *policyFile) reload(ctx context.Context) {
 	before := p.inForce.Load()
 	err := p.read()
+
 	switch {
 	case err != nil:
 		p.metrics.policy.Inc()
 		if p.bad != err.Error() {
-			p.log.ErrorContext(ctx, "the policy in AUTH_POLICY is bad, the one before stays in force", slog.Any("error", err))
+			p.log.ErrorContext(ctx, "the policy in AUTH_POLICY is bad, the previous one stays in force", slog.Any("error", err))
 		}
 		p.bad = err.Error()
 	case p.inForce.Load() != before:
@@ -64,7 +67,7 @@ func (p *policyFile) reload(ctx context.Context) {
 	}
 }
 
-// describe logs that a policy is in force.
+// describe logs which policy is in force.
 func (p *policyFile) describe(ctx context.Context) {
 	if p.inForce.Load().none() {
 		p.log.WarnContext(ctx, "the policy in AUTH_POLICY has no rule for this service, all requests are refused")

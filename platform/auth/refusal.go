@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// reason is why a request is refused: the label of the metric. Empty means that it is not.
+// reason says why a request is refused, as a label of the metric. Empty means that it is not refused.
 type reason string
 
 const (
@@ -21,27 +21,28 @@ const (
 	reasonPolicy    reason = "policy"
 )
 
-// sentences returns all reasons, with what the client learns.
+// sentences returns all reasons with the sentence for the client.
 func sentences() map[reason]string {
 	return map[reason]string{
-		reasonMissing: "The request has no token. Send the header Authorization: Bearer, with a token of the cluster.",
-		reasonMalformed: "The token cannot be read: there must be one, a JWT of 16 KiB at most, " +
-			"signed by an asymmetric algorithm, with a subject and an expiry.",
+		reasonMissing: "The request has no token. Send the header Authorization: Bearer with a token of the cluster.",
+		reasonMalformed: "The token cannot be read. Send one JWT of at most 16 KiB, " +
+			"signed with an asymmetric algorithm, with a subject and an expiry.",
 		reasonSignature: "The token is not signed by a key of the issuer.",
-		reasonIssuer:    "The token is of another issuer.",
+		reasonIssuer:    "The token comes from another issuer.",
 		reasonAudience:  "The token is for another audience.",
 		reasonExpired:   "The token has expired.",
 		reasonEarly:     "The token is not valid yet.",
-		reasonKeys: "This replica cannot get the issuer's keys, and cannot verify the token. " +
+		reasonKeys: "This replica cannot fetch the issuer's keys, so it cannot verify the token. " +
 			"Nothing was applied; try again.",
-		reasonPolicy: "The policy does not allow this request to its caller.",
+		reasonPolicy: "The policy does not allow the caller to send this request.",
 	}
 }
 
-// problem returns the answer to a request that is refused.
+// problem returns the answer to a refused request.
 func (r reason) problem() *problem.Error {
 	const header = "WWW-Authenticate"
 	detail := sentences()[r]
+
 	switch r {
 	case reasonKeys:
 		return problem.NotApplied.New(detail)
@@ -51,6 +52,7 @@ func (r reason) problem() *problem.Error {
 		return problem.Unauthenticated.New(detail, problem.Header(header, "Bearer"))
 	default:
 	}
+
 	return problem.Unauthenticated.New(detail, problem.Header(header,
 		fmt.Sprintf(`Bearer error="invalid_token", error_description=%q`, detail)))
 }

@@ -2,8 +2,7 @@ package auth
 
 import "net/http"
 
-// Right is what a request needs and a rule of the policy allows. No right includes another. The zero value is allowed
-// to no subject.
+// Right is what a request needs and a policy rule grants. No right includes another. No subject has the zero value.
 type Right string
 
 const (
@@ -11,13 +10,13 @@ const (
 	Read Right = "read"
 	// Change is for requests that may change something.
 	Change Right = "change"
-	// Administer is for the requests that a service keeps apart from its callers.
+	// Administer is for requests that a service reserves for administrators.
 	Administer Right = "administer"
-	// Public is for requests that need no token. No rule has it.
+	// Public is for requests without a token. No rule can grant it.
 	Public Right = "public"
 )
 
-// RightOf returns Read for a method that promises to change nothing (RFC 9110, section 9.2.1), else Change.
+// RightOf returns Read for the safe methods (RFC 9110, section 9.2.1), else Change.
 func RightOf(method string) Right {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

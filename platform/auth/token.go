@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxToken is the longest token in bytes. One of a service account has about 1,000.
+	// maxToken is the longest token in bytes. A service account's token has about 1,000.
 	maxToken = 16 << 10
-	// maxSubject is the longest subject in bytes. That of a service account has 340 at most.
+	// maxSubject is the longest subject in bytes. A service account's subject has at most 340.
 	maxSubject = 512
-	// skew is how far the issuer's clock may be off, either way.
+	// skew is the tolerated difference between the issuer's clock and ours.
 	skew = time.Minute
-	// remembered is how many verified tokens a replica remembers, 100 bytes and the subject each.
+	// remembered bounds the cached verified tokens of a replica, of 100 bytes and the subject each.
 	remembered = 8192
 )
 
@@ -32,6 +32,7 @@ func bearer(header http.Header) (token string, why reason) {
 	if len(values) == 0 {
 		return "", reasonMissing
 	}
+
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
 	switch {
@@ -52,14 +53,14 @@ type verifier struct {
 	verified *lru.Cache[[sha256.Size]byte, verified] // by the token's digest
 }
 
-// verified is what a token has said.
+// verified is the part of a token that is cached.
 type verified struct {
 	subject    string
 	until      time.Time
-	generation int64 // of the keys
+	generation int64 // of the keys that verified it
 }
 
-// algorithms returns those of tokens: no secret is shared with the issuer.
+// algorithms returns the accepted algorithms, all asymmetric: no secret is shared with the issuer.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
@@ -67,14 +68,15 @@ func algorithms() []jose.SignatureAlgorithm {
 	}
 }
 
-// subject returns the subject of a token, or why the token is not good. It verifies a token once, and remembers it
-// until it expires or the keys change.
+// subject returns the subject of a token, or why it refuses the token. A verified token is cached until it expires or
+// the keys change.
 func (v *verifier) subject(ctx context.Context, token string) (subject string, why reason) {
 	digest, generation := sha256.Sum256([]byte(token)), v.keys.generation.Load()
 	known, ok := v.verified.Get(digest)
 	if ok && known.generation == generation && time.Now().Before(known.until) {
 		return known.subject, ""
 	}
+
 	claims, why := v.verify(ctx, token)
 	if why == "" {
 		v.verified.Add(digest, verified{claims.Subject, claims.Expiry.Time().Add(skew), generation})
@@ -82,16 +84,18 @@ func (v *verifier) subject(ctx context.Context, token string) (subject string, w
 	return claims.Subject, why
 }
 
-// verify returns the claims of a token.
+// verify checks the signature and the claims of a token.
 func (v *verifier) verify(ctx context.Context, token string) (claims jwt.Claims, why reason) {
 	parsed, err := jwt.ParseSigned(token, algorithms())
 	if err != nil {
 		return claims, reasonMalformed
 	}
+
 	key, why := v.keys.find(ctx, parsed.Headers[0].KeyID)
 	if why != "" {
 		return claims, why
 	}
+
 	switch err := parsed.Claims(key, &claims); {
 	case errors.Is(err, jose.ErrCryptoFailure):
 		return claims, reasonSignature
@@ -101,7 +105,7 @@ func (v *verifier) verify(ctx context.Context, token string) (claims jwt.Claims,
 	return claims, v.check(claims)
 }
 
-// check returns what is wrong with the claims of a token that the issuer has signed.
+// check returns what is wrong with the claims of a signed token.
 func (v *verifier) check(claims jwt.Claims) reason {
 	switch err := claims.ValidateWithLeeway(v.expected, skew); {
 	case err == nil:
@@ -117,7 +121,7 @@ func (v *verifier) check(claims jwt.Claims) reason {
 	}
 }
 
-// validSubject reports whether a subject can stand in a policy, a log and a database.
+// validSubject reports whether a subject can be used in a policy, a log and a database.
 func validSubject(subject string) bool {
 	return subject != "" && len(subject) <= maxSubject && utf8.ValidString(subject) &&
 		!strings.ContainsFunc(subject, unicode.IsControl)

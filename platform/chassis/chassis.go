@@ -24,33 +24,33 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// Settings are what a service wants of its database and of its error answers.
+// Settings describes a service's needs of its database and its error answers.
 type Settings struct {
-	// Engines are those that the service knows: PostgreSQL alone when empty.
+	// Engines lists the supported engines; empty means PostgreSQL only.
 	Engines []sqldb.Engine
-	// Session is that of sqldb.Settings.
+	// Session sets session parameters, see sqldb.Settings.
 	Session map[string]string
 	// Lock names what the service locks, for its metrics.
 	Lock contention.Settings
-	// Migrations are the schema's.
+	// Migrations creates the service's schema.
 	Migrations migrate.Source
-	// Check looks at the migrated database before anything is served, unless it is nil; its error refuses the start.
+	// Check, if not nil, inspects the migrated database before anything is served. An error refuses the start.
 	Check func(ctx context.Context, db *sqldb.DB) error
-	// Errors translate errors into problems; each returns nil for an error that is not its own. The database's are
+	// Errors translate the service's errors into problems; each returns nil for other errors. The database's errors are
 	// translated already.
 	Errors []func(error) *problem.Error
-	// MaxLasting is that of httpserver.Config.
+	// MaxLasting limits concurrent long requests, see httpserver.Config.
 	MaxLasting int
-	// Right is that of httpserver.Deps.
+	// Right returns the right that a route needs, see httpserver.Deps.
 	Right func(method, route string) auth.Right
-	// WriteError writes the error answers of the API listeners; nil stands for problem+json.
+	// WriteError writes the error answers of the API listeners; nil selects problem+json.
 	WriteError httpserver.ErrorWriter
 }
 
-// Chassis holds the parts of one replica. Service.New makes it, Run starts it.
+// Chassis holds the parts of one replica. Service.New builds it, Run starts it.
 type Chassis struct {
 	name      string
-	config    any // the service's whole configuration, a pointer to a struct
+	config    any // the service's configuration, a pointer to a struct
 	common    config.Common
 	settings  Settings
 	telemetry *telemetry.Telemetry
@@ -66,7 +66,7 @@ type Chassis struct {
 	parts     []lifecycle.Part
 }
 
-// open fills in the parts that every service has. It opens no connections.
+// open creates the parts that every service has. It opens no connections.
 func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	c.telemetry, err = telemetry.New(ctx, telemetry.Config{
 		Service: c.name, Version: lifecycle.Version(), LogLevel: c.common.LogLevel, LogFormat: c.common.LogFormat,
@@ -75,14 +75,19 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	if err != nil {
 		return err
 	}
+
+	// Whatever fails from here on must stop the exporter.
 	c.log = c.telemetry.Logger()
 	registry := c.telemetry.Registry()
-	if c.lock, err = contention.New(registry, c.settings.Lock); err != nil {
+	c.lock, err = contention.New(registry, c.settings.Lock)
+	if err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
-	if c.callers, err = auth.NewMetrics(registry); err != nil {
+	c.callers, err = auth.NewMetrics(registry)
+	if err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
+
 	c.share = contention.NewShare(c.common.MaxInFlight, c.lock)
 	c.db, err = sqldb.Open(ctx, sqldb.Settings{
 		URL: c.common.DatabaseURL, Engines: c.settings.Engines, Pooler: sqldb.Pooler(c.common.DBPooler),
@@ -94,6 +99,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	if err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
+
 	c.readiness = httpserver.NewReadiness(c.db.Ping)
 	c.admin = httpserver.NewAdmin(httpserver.AdminConfig{
 		Addr: c.common.AdminAddr, PProf: c.common.PProf, Gatherer: registry, Readiness: c.readiness,
@@ -109,15 +115,15 @@ func (c *Chassis) Close(ctx context.Context) error {
 // DB returns the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
-// Ready reports whether the replica takes requests and, if not, why: what /readyz answers, for an API that has a health
-// check of its own.
+// Ready reports whether the replica accepts requests and, if not, why. It returns what /readyz answers, for an API with
+// its own health check.
 func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
 
 // Telemetry returns the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
 
-// Operations returns the maker of the spans of what the service does; nil where tracing is off. An error is a fault
-// in them when its answer has a status of 500 or more.
+// Operations returns the factory for spans of the service's operations; nil if tracing is off. A span counts an error
+// as a fault if its answer has a status of 500 or more.
 func (c *Chassis) Operations() *telemetry.Operations {
 	if c.telemetry.Tracing() == nil {
 		return nil
@@ -125,36 +131,39 @@ func (c *Chassis) Operations() *telemetry.Operations {
 	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.name, c.describe)
 }
 
-// describe returns the code with which err is answered in the request of ctx, or would be where there is none, and
-// whether it is a fault of the service.
+// describe returns the code with which err is answered, and whether it is a fault of the service. It prefers the answer
+// that the request of ctx has already received.
 func (c *Chassis) describe(ctx context.Context, err error) (code string, fault bool) {
 	p, _ := httpserver.ProblemOf(ctx, err)
 	if p == nil {
 		p, _ = errors.AsType[*problem.Error](err)
 	}
+
 	for _, translate := range c.translators() {
 		if p == nil {
 			p = translate(err)
 		}
 	}
+
 	if p == nil {
 		return problem.Internal.Code(), true
 	}
 	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
 }
 
-// translators returns what turns errors into problems, the service's own first.
+// translators returns the functions that turn errors into problems, the service's first.
 func (c *Chassis) translators() []func(error) *problem.Error {
 	return append(slices.Clip(c.settings.Errors), groupProblem, contention.Problem, sqldb.Problem)
 }
 
-// AddListener adds an API listener with the service's limits, which Run starts. name is its label in metrics and logs,
+// AddListener adds an API listener with the service's limits; Run starts it. name is its label in metrics and logs,
 // such as "api". Register its routes before Run.
 func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
 	common := c.common
 	if err := c.identify(); err != nil {
 		return nil, err
 	}
+
 	docs.Version = lifecycle.Version()
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
@@ -162,12 +171,13 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		LogRequests: common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
-		// Without baggage: no code reads it, and the SDK logs what it cannot parse of it.
+		// Without baggage: no code reads it, and the SDK logs any that it cannot parse.
 		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
 		Tracing: c.telemetry.Tracing() != nil,
 		Guard:   c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
+
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
 	}
@@ -175,8 +185,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	return server, nil
 }
 
-// identify makes the guard of all listeners, once, where AUTH is token. The replica is not ready before the guard has
-// the issuer's keys, so that a wrong AUTH_ISSUER stops a rollout. It fails on a policy that it cannot read.
+// identify creates the guard for all listeners, once, if AUTH is token. The replica is not ready before the guard has
+// the issuer's keys, so a wrong AUTH_ISSUER stops a rollout. It fails if the policy cannot be read.
 func (c *Chassis) identify() (err error) {
 	settings := c.common.Auth
 	if c.guard != nil || settings.Mode != config.AuthToken {
@@ -194,9 +204,9 @@ func (c *Chassis) identify() (err error) {
 	return nil
 }
 
-// GroupCommit returns what the service's committers share, each of which has inFlight groups under way at once. Their
-// slots are in the schema; where it is empty there are none. longest is the longest time for which a change may be
-// under way. The options are those of groupcommit.NewSlots.
+// GroupCommit returns the limits that the service's committers share. inFlight is the number of groups that each may
+// have under way at once, longest the longest time that a change may be under way. The slots are in the schema; without
+// a schema there are none. The options are passed to groupcommit.NewSlots.
 func (c *Chassis) GroupCommit(
 	schema string, inFlight int, longest time.Duration, options ...groupcommit.SlotOption,
 ) groupcommit.Limits {
@@ -207,6 +217,7 @@ func (c *Chassis) GroupCommit(
 		Contention: c.lock, Share: c.share,
 		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
+
 	if schema != "" {
 		limits.Slots = groupcommit.NewSlots(limits.DB, schema, longest, options...)
 		c.Add(lifecycle.Part{Name: "slots", Run: func(ctx context.Context) error { return limits.Slots.Run(ctx, c.log) }})
@@ -214,17 +225,16 @@ func (c *Chassis) GroupCommit(
 	return limits
 }
 
-// Add adds parts of the service's own. Run starts them in this order, after the database and before the API listeners.
+// Add adds parts of the service. Run starts them in this order, after the database and before the API listeners.
 func (c *Chassis) Add(parts ...lifecycle.Part) { c.parts = append(c.parts, parts...) }
 
-// Run starts everything, the service's own parts between the database and the API listeners, serves until ctx ends, and
-// stops in reverse.
+// Run starts all parts, serves until ctx ends, and stops them in reverse order.
 func (c *Chassis) Run(ctx context.Context) error {
 	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.config)...)
 	return lifecycle.Run(ctx, c.log, c.common.StopTimeout(), c.order()...)
 }
 
-// Addr returns the address of the API listener of this name; nil before Run has bound it, and when there is none.
+// Addr returns the address of the named API listener; nil if there is none, or before Run has bound it.
 func (c *Chassis) Addr(name string) net.Addr {
 	for _, s := range c.servers {
 		if s.Name() == name {

@@ -133,8 +133,8 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 func TestAServiceWithoutADistributionRunsOnOnePrimary(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, dbtest.Empty(t), map[string]string{"DB_CLUSTER": "citus"})
-	const want = "DB_CLUSTER=citus: probe runs on one primary alone; leave DB_CLUSTER unset and give probe a primary of " +
-		"its own (docs/scaling.md)"
+	const want = "DB_CLUSTER=citus: probe runs on a single primary only; leave DB_CLUSTER unset and give probe a " +
+		"separate primary (docs/scaling.md)"
 	if _, err := p.new(t); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -168,7 +168,7 @@ func TestStartIsRefused(t *testing.T) {
 			p.cfg.MigrateTimeout = 200 * time.Millisecond
 			apptest.Hold(t, dbtest.Dial(t, p.cfg.DatabaseURL), `SELECT pg_advisory_xact_lock(
 				('x' || left(encode(sha256('rowlock migrations of probe'), 'hex'), 16))::bit(64)::bigint)`)
-		}, "held by the session with pid"},
+		}, "held the migration lock"},
 		"address in use": {func(p *probe) { p.cfg.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,14 +1,14 @@
-// Package chassis builds what every replica of every service has: telemetry, a database pool, migrations, an admin
-// listener and API listeners, with the order in which they start and stop. A service's internal/app describes the
-// service by a [Service] and adds its adapters, routes and parts in Build.
+// Package chassis builds what all services have in common: telemetry, a database pool, migrations, an admin listener
+// and API listeners. It starts and stops them in order. A service's internal/app describes the service with a [Service]
+// and adds its adapters, routes and parts in Build.
 //
 // # Start
 //
 //	admin listener (/livez true, /readyz false) → database reached, migrated or
 //	verified, the service's own check → the service's parts → API listeners → ready
 //
-// A database that is away is waited for; anything else that is wrong ends the start with one sentence. What had been
-// opened by then is closed.
+// The start waits for a database that is unavailable. Any other fault ends it with one sentence, after closing what
+// was already open.
 //
 // # Stop
 //

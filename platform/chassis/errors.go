@@ -10,9 +10,10 @@ import (
 // groupProblem returns the API's answer to an error of group commit, or nil for any other error.
 func groupProblem(err error) *problem.Error {
 	cause := problem.Cause(err)
+
 	switch {
 	case errors.Is(err, groupcommit.ErrQueueFull):
-		return problem.Overloaded.New("Too many requests are waiting already. Nothing was applied; try again.", cause)
+		return problem.Overloaded.New("Too many requests are already waiting. Nothing was applied; try again.", cause)
 	case errors.Is(err, groupcommit.ErrLocked):
 		return problem.NotApplied.New(
 			"The record stayed locked by another transaction. Nothing was applied; try again.", cause)
@@ -20,7 +21,7 @@ func groupProblem(err error) *problem.Error {
 		return problem.NotApplied.New("This replica is shutting down. Nothing was applied; try again.", cause)
 	case errors.Is(err, groupcommit.ErrNoSlot):
 		return problem.NotApplied.New(
-			"The database could not note what it was about to change. Nothing was applied; try again.", cause)
+			"The database could not record the change before sending it. Nothing was applied; try again.", cause)
 	case errors.Is(err, groupcommit.ErrLeft):
 		return problem.NotApplied.New(
 			"The request's time ran out before it was sent to the database. Nothing was applied; try again.", cause)
@@ -28,5 +29,6 @@ func groupProblem(err error) *problem.Error {
 		return problem.OutcomeUnknown.New(
 			"The database did not answer in time. The change may or may not have been applied.", cause)
 	}
+
 	return nil
 }

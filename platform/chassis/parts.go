@@ -16,9 +16,9 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// order returns all parts of the replica in the order of their start: telemetry first, so that it exports the spans
-// of how all others stop; the pool's close before what can fail, because a part whose Start failed is not stopped;
-// readiness last, so that the replica is ready while everything else runs.
+// order returns the replica's parts in their start order; they stop in reverse. Telemetry is first, to export the spans
+// of all other stops. The pool's close precedes everything that can fail, because a part whose Start failed is not
+// stopped. Readiness is last, so the replica is ready only while everything else runs.
 func (c *Chassis) order() []lifecycle.Part {
 	parts := slices.Concat([]lifecycle.Part{
 		{Name: "telemetry", Stop: c.sendLastSpans},
@@ -29,6 +29,7 @@ func (c *Chassis) order() []lifecycle.Part {
 		},
 		{Name: "database", Start: c.prepareDatabase},
 	}, c.parts)
+
 	if c.guard != nil {
 		parts = append(parts, lifecycle.Part{
 			Name: "callers", Start: c.guard.Start, Run: lifecycle.Every(auth.RefreshEvery, auth.RefreshEvery, c.guard.Refresh),
@@ -37,6 +38,7 @@ func (c *Chassis) order() []lifecycle.Part {
 	if len(c.servers) > 0 { // a worker has none
 		parts = append(parts, c.listenersPart())
 	}
+
 	return append(parts, lifecycle.Part{
 		Name:  "readiness",
 		Start: func(context.Context) error { c.readiness.Started(); return nil },
@@ -45,14 +47,14 @@ func (c *Chassis) order() []lifecycle.Part {
 	})
 }
 
-// lastSpansWithin bounds the wait for a collector that is away or slow.
+// lastSpansWithin bounds the wait for a collector that is unavailable or slow.
 const lastSpansWithin = 5 * time.Second
 
-// lastSpansAtLeast is the time for the last spans when the drain took all of it: they say why. It fits into the
-// second that lifecycle.Run leaves after that.
+// lastSpansAtLeast is the time for the last spans when draining took all of its time: those spans say why. It fits into
+// the second that lifecycle.Run leaves after that.
 const lastSpansAtLeast = 600 * time.Millisecond
 
-// sendLastSpans stops the exporter. Lost spans are no failure of a process that has answered all its requests.
+// sendLastSpans stops the exporter. Losing spans is no failure for a process that has answered all its requests.
 func (c *Chassis) sendLastSpans(ctx context.Context) error {
 	within := lastSpansWithin
 	if deadline, ok := ctx.Deadline(); ok {
@@ -66,17 +68,14 @@ func (c *Chassis) sendLastSpans(ctx context.Context) error {
 	return nil
 }
 
-// listenersPart holds all API listeners: they drain at the same time, so that ShutdownDelay passes once.
+// listenersPart returns one part for all API listeners: they drain at the same time, so ShutdownDelay passes only once.
 func (c *Chassis) listenersPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name: "API listeners",
 		Start: func(ctx context.Context) error {
 			for i, s := range c.servers {
 				if err := s.Listen(ctx); err != nil {
-					for _, bound := range c.servers[:i] {
-						err = errors.Join(err, bound.Close())
-					}
-					return err
+					return errors.Join(err, closeAll(c.servers[:i]))
 				}
 			}
 			return nil
@@ -88,12 +87,22 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 	}
 }
 
-// forServers calls do for every API listener at once and joins the errors.
+// closeAll closes listeners that were bound but do not serve yet.
+func closeAll(servers []*httpserver.Server) error {
+	var all error
+	for _, s := range servers {
+		all = errors.Join(all, s.Close())
+	}
+	return all
+}
+
+// forServers calls do for all API listeners concurrently and joins the errors.
 func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	errs := make(chan error, len(c.servers))
 	for _, s := range c.servers {
 		go func() { errs <- do(s) }()
 	}
+
 	var all error
 	for range c.servers {
 		all = errors.Join(all, <-errs)
@@ -101,37 +110,44 @@ func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	return all
 }
 
-// prepareDatabase reaches the database, refuses one that does not store UTF-8, applies the pending migrations, or waits
-// until another process has where MIGRATE_ON_START is false, and checks it.
+// prepareDatabase waits for the database, refuses one that does not store UTF-8, and brings the schema up to date: it
+// migrates, or with MIGRATE_ON_START=false waits until another process has. Then it runs the service's check.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
-	err := c.reach(ctx)
-	if err == nil {
-		err = c.db.CheckEncoding(ctx)
+	if err := c.reach(ctx); err != nil {
+		return err
 	}
-	switch {
-	case err != nil:
-	case c.common.MigrateOnStart:
-		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.common.MigrateTimeout, c.log)
-	default:
-		err = c.awaitSchema(ctx)
+	if err := c.db.CheckEncoding(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		err = c.db.Warn(ctx)
+
+	if err := c.prepareSchema(ctx); err != nil {
+		return err
 	}
-	if err == nil && c.settings.Check != nil {
-		err = c.settings.Check(ctx, c.db)
+
+	if err := c.db.Warn(ctx); err != nil {
+		return err
 	}
-	return err
+	if c.settings.Check == nil {
+		return nil
+	}
+	return c.settings.Check(ctx, c.db)
+}
+
+func (c *Chassis) prepareSchema(ctx context.Context) error {
+	if !c.common.MigrateOnStart {
+		return c.awaitSchema(ctx)
+	}
+	return migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.common.MigrateTimeout, c.log)
 }
 
 const (
 	firstWait = 100 * time.Millisecond // doubles with each try
-	lastWait  = 5 * time.Second        // of the database
-	lastLook  = 2 * time.Second        // at the schema
+	lastWait  = 5 * time.Second        // longest wait for the database
+	lastLook  = 2 * time.Second        // longest wait for the schema
 )
 
-// reach waits until the database answers, as long as ctx lasts: services and their database start in any order. It
-// returns at once when the database is there and refuses (a wrong password, an unknown database, a bad certificate).
+// reach waits until the database answers or ctx ends: services and their database start in any order. It fails at once
+// if the database refuses the connection (wrong password, unknown database, bad certificate).
 func (c *Chassis) reach(ctx context.Context) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := c.db.Ping(ctx)
@@ -141,28 +157,32 @@ func (c *Chassis) reach(ctx context.Context) error {
 		if sqldb.Misconfigured(err) {
 			return fmt.Errorf("DATABASE_URL does not fit the server, and waiting would not change that: %w", err)
 		}
+
 		var e *sqldb.Error
 		if !errors.As(err, &e) || e.Reason != sqldb.Connection && e.Reason != sqldb.Overloaded {
 			return err
 		}
-		c.log.WarnContext(ctx, "the database is away, waiting for it", slog.Any("error", err))
+
+		c.log.WarnContext(ctx, "the database is unavailable, waiting for it", slog.Any("error", err))
 		if ended := pause(ctx, wait); ended != nil {
 			return errors.Join(ended, err)
 		}
 	}
 }
 
-// awaitSchema waits until another process has applied the migrations that the replica needs, and returns the last
-// [migrate.ErrPending] when none has within MIGRATE_TIMEOUT.
+// awaitSchema waits until another process has applied the migrations that the replica needs. After MIGRATE_TIMEOUT it
+// returns the last [migrate.ErrPending].
 func (c *Chassis) awaitSchema(ctx context.Context) error {
 	within := c.common.MigrateTimeout
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+
 	for wait := firstWait; ; wait = min(2*wait, lastLook) {
 		err := migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations, c.log)
 		if !errors.Is(err, migrate.ErrPending) {
 			return err
 		}
+
 		if wait == firstWait {
 			c.log.InfoContext(ctx, "the schema is older than this program, waiting until it is migrated",
 				slog.String("schema", c.settings.Migrations.Schema), slog.String("within", within.String()))
@@ -176,7 +196,7 @@ func (c *Chassis) awaitSchema(ctx context.Context) error {
 	}
 }
 
-// pause waits for d, half of it more or less, and returns an error when ctx ends first.
+// pause waits for d plus or minus half of it. It returns an error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d/2 + rand.N(d)):

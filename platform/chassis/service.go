@@ -16,7 +16,7 @@ import (
 
 // Config is a service's configuration: a struct that embeds config.Common.
 type Config interface {
-	// Base returns the embedded Common, which implements it.
+	// Base returns the embedded Common, which provides this method.
 	Base() config.Common
 }
 
@@ -26,21 +26,21 @@ type Service[C Config] struct {
 	Name string
 	// Summary says in one line what the service is for; --help prints it.
 	Summary string
-	// Settings returns what the service wants of its database and of its error answers.
+	// Settings returns the service's needs of its database and its error answers.
 	Settings func(cfg C) Settings
-	// Build adds the service's own parts and listeners to a replica that is not running yet.
+	// Build adds the service's parts and listeners to a replica that is not running yet.
 	Build func(c *Chassis, cfg C) error
-	// Commands are those beside serve, migrate and version.
+	// Commands are the commands besides serve, migrate and version.
 	Commands []lifecycle.Command
 }
 
-// Process is what a replica takes from the process that it runs in.
+// Process is what a replica takes from its process.
 type Process struct {
-	// Environ is the environment, from which the OTEL_* variables are read.
+	// Environ is the environment; the OTEL_* variables are read from it.
 	Environ map[string]string
-	// Output gets the log; nil stands for standard error.
+	// Output receives the log; nil selects standard error.
 	Output io.Writer
-	// CaptureGlobals sends the process-wide loggers to the replica's; only one replica of a process may.
+	// CaptureGlobals redirects the process-wide loggers to the replica's. Only one replica of a process may set it.
 	CaptureGlobals bool
 }
 
@@ -71,7 +71,7 @@ func (s Service[C]) Command(name, help string) lifecycle.Command {
 	}}
 }
 
-// New builds a replica. It opens no connections and starts nothing; it fails on a setting that cannot work.
+// New builds a replica. It opens no connections and starts nothing. It fails if a setting cannot work.
 func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error) {
 	settings, err := s.clustered(cfg)
 	if err != nil {
@@ -87,12 +87,12 @@ func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error)
 	return c, nil
 }
 
-// clustered returns the service's settings with DB_CLUSTER in them, and an error where it does not run on that.
+// clustered returns the service's settings with DB_CLUSTER in them. It fails if the service does not support that.
 func (s Service[C]) clustered(cfg C) (Settings, error) {
 	settings, cluster := s.Settings(cfg), sqldb.Cluster(cfg.Base().DBCluster)
 	if cluster == sqldb.ClusterCitus && len(settings.Migrations.Distribution) == 0 {
-		return settings, fmt.Errorf("DB_CLUSTER=%s: %s runs on one primary alone; leave DB_CLUSTER unset and give %s "+
-			"a primary of its own (docs/scaling.md)", cluster, s.Name, s.Name)
+		return settings, fmt.Errorf("DB_CLUSTER=%s: %s runs on a single primary only; leave DB_CLUSTER unset and give %s "+
+			"a separate primary (docs/scaling.md)", cluster, s.Name, s.Name)
 	}
 	settings.Migrations.Cluster = cluster
 	return settings, nil
@@ -103,6 +103,7 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	if err := config.Load(&cfg, environ); err != nil {
 		return err
 	}
+
 	common := cfg.Base()
 	settings, err := s.clustered(cfg)
 	if err != nil {
@@ -115,5 +116,6 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	if err != nil {
 		return err
 	}
+
 	return migrate.Up(ctx, common.MigrationURL(), settings.Migrations, common.MigrateTimeout, tel.Logger())
 }

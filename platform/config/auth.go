@@ -2,22 +2,22 @@ package config
 
 import "net/url"
 
-// AuthToken is the value of AUTH with which requests need a token.
+// AuthToken is the value of AUTH that makes tokens mandatory.
 const AuthToken = "token"
 
-// Auth holds the variables that say who may call.
+// Auth holds the variables for identifying callers.
 type Auth struct {
 	// Mode is off or token.
 	Mode string `env:"AUTH" envDefault:"off" oneof:"off|token"`
-	// Issuer is the URL of who signs the tokens.
+	// Issuer is the URL of the token issuer.
 	Issuer string `env:"AUTH_ISSUER"`
 	// Audience must be one of a token's audiences.
 	Audience string `env:"AUTH_AUDIENCE" envDefault:"rowlock"`
-	// CAFile names who signs the issuer's certificate.
+	// CAFile holds the CA certificates for the issuer's.
 	CAFile string `env:"AUTH_CA_FILE"`
-	// TokenFile holds what is sent to the issuer itself.
+	// TokenFile holds the token that authenticates the replica to the issuer.
 	TokenFile string `env:"AUTH_TOKEN_FILE"`
-	// Policy is the file that says which subject may do what.
+	// Policy is the path of the policy file.
 	Policy string `env:"AUTH_POLICY"`
 }
 
@@ -27,13 +27,13 @@ func (Auth) Help() map[string]string {
 		"AUTH":            "off, or token: each request needs Authorization: Bearer with a JWT, and a rule of the policy",
 		"AUTH_ISSUER":     "token: URL of the issuer; its /.well-known/openid-configuration names the keys",
 		"AUTH_AUDIENCE":   "token: the audience that a JWT must have",
-		"AUTH_CA_FILE":    "token: who signed the issuer's certificate, in PEM; empty stands for the system's",
-		"AUTH_TOKEN_FILE": "token: a file whose token is sent to the issuer itself, as Kubernetes wants it; may be empty",
-		"AUTH_POLICY":     "token: file with the rules of who may do what, read again when it changes",
+		"AUTH_CA_FILE":    "token: file with the CA certificates for the issuer, in PEM; empty: the system's",
+		"AUTH_TOKEN_FILE": "token: file with the token to authenticate to the issuer, as Kubernetes requires; may be empty",
+		"AUTH_POLICY":     "token: file with the rules that say who may do what; reread when it changes",
 	}
 }
 
-// Validate checks that what AUTH=token needs is set.
+// Validate checks that AUTH=token has what it needs.
 func (a Auth) Validate(f *Faults) {
 	if a.Mode != AuthToken {
 		return

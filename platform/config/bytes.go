@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes is a size. As text it is a whole number with a unit of 1024, "64KiB" or "256 MiB", or without one, "1000", in
-// bytes. KB and K are refused, because they often mean 1000.
+// Bytes is a size. Its text is a whole number, alone ("1000", in bytes) or with a unit of 1024 ("64KiB", "256 MiB"). KB
+// and K are refused, because they often mean 1000.
 type Bytes int64
 
 // Units of Bytes.
@@ -25,13 +25,13 @@ type unit struct {
 	factor Bytes
 }
 
-// units returns the units, the largest first. "B" comes last: it ends the others too.
+// units returns the units, the largest first. "B" comes last because the others end with it too.
 func units() []unit {
 	return []unit{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 }
 
-// UnmarshalText reads a size: zero or a positive whole number, at most an int64, with one of the units B, KiB, MiB,
-// GiB and TiB in any case, after a space or not, or without a unit.
+// UnmarshalText reads a size: a whole number from 0 to the largest int64, without a unit or with B, KiB, MiB, GiB or
+// TiB in any case, optionally after a space.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	digits, factor := strings.TrimSpace(string(text)), Bytes(1)
 	for _, u := range units() {
@@ -40,6 +40,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 			break
 		}
 	}
+
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || Bytes(n) > math.MaxInt64/factor {
 		return fmt.Errorf("%q is not a size such as 1000, 64KiB or 256MiB", text)
@@ -48,7 +49,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the size with the largest unit that leaves a whole number: UnmarshalText reads the same size back.
+// String returns the size in the largest unit that yields a whole number; UnmarshalText reads it back.
 func (b Bytes) String() string {
 	for _, u := range units() {
 		if b != 0 && b%u.factor == 0 {

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// Common holds the variables of every service, which embeds it in its own configuration.
+// Common holds the variables that all services share. A service embeds it in its configuration.
 type Common struct {
-	// DatabaseURL is where the service keeps its data. sqldb checks its scheme and parameters.
+	// DatabaseURL is the service's database. sqldb checks its scheme and parameters.
 	DatabaseURL string `env:"DATABASE_URL,required" secret:"url"`
 	// DBPooler is the pooler in front of the database.
 	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction"`
-	// DBCluster is what distributes the database's tables.
+	// DBCluster is the extension that distributes the database's tables.
 	DBCluster string `env:"DB_CLUSTER" envDefault:"none" oneof:"none|citus"`
 	// DBMaxOpenConns bounds the connections of one replica.
 	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1"`
-	// DBLockTimeout is PostgreSQL's lock_timeout: it counts for each wait anew.
+	// DBLockTimeout is PostgreSQL's lock_timeout: it applies to each wait.
 	DBLockTimeout time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"5s" min:"1ms"`
-	// DBStatementTimeout is PostgreSQL's statement_timeout, the cap above several lock waits.
+	// DBStatementTimeout is PostgreSQL's statement_timeout, which bounds several lock waits together.
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"8s" min:"1ms"`
 	// RequestTimeout is the deadline of a request's context.
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
 	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms"`
-	// ShutdownDelay is how long a replica that is not ready any more still accepts requests.
+	// ShutdownDelay is the time for which a replica that is no longer ready still accepts requests.
 	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" min:"0s" max:"10m"`
 
 	// MigrateOnStart applies pending migrations before serving.
 	MigrateOnStart bool `env:"MIGRATE_ON_START" envDefault:"true"`
-	// MigrateDatabaseURL is for migrations; read it by MigrationURL.
+	// MigrateDatabaseURL is for migrations; read it with MigrationURL.
 	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" secret:"url"`
 
-	// MigrateTimeout bounds the wait for the lock of the migrations.
+	// MigrateTimeout bounds the wait for the migration lock.
 	MigrateTimeout time.Duration `env:"MIGRATE_TIMEOUT" envDefault:"5m" min:"1ms" max:"24h"`
 
 	// HTTPAddr is the address of the API.
@@ -46,17 +46,17 @@ type Common struct {
 	PProf bool `env:"PPROF" envDefault:"false"`
 	// MaxBody bounds the body of a request.
 	MaxBody Bytes `env:"MAX_BODY" envDefault:"64KiB" min:"1B"`
-	// MaxInFlight bounds the requests of one replica.
+	// MaxInFlight bounds the concurrent requests of one replica.
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"1024" min:"1"`
 
-	// Auth says who may call.
+	// Auth configures who may call.
 	Auth Auth
 
-	// LogLevel is the least level that is logged.
+	// LogLevel is the lowest level that is logged.
 	LogLevel string `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error"`
-	// LogFormat is the form of a log line.
+	// LogFormat is the format of a log line.
 	LogFormat string `env:"LOG_FORMAT" envDefault:"json" oneof:"json|text"`
-	// LogRequests selects the requests that get a line of their own.
+	// LogRequests selects the requests that are logged.
 	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none"`
 }
 
@@ -67,33 +67,36 @@ func (Common) Help() map[string]string {
 			"read for each connection; several hosts as ?host=a,b&port=5432,5432",
 		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
 			"DATABASE_URL",
-		"DB_CLUSTER": "none, or citus where DATABASE_URL leads to a Citus coordinator, for counts and iidy alone; " +
+		"DB_CLUSTER": "none, or citus if DATABASE_URL is a Citus coordinator (counts and iidy only); " +
 			"see docs/scaling.md",
-		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",
+		"DB_MAX_OPEN_CONNS":    "maximum number of connections of one replica",
 		"DB_LOCK_TIMEOUT":      "how long a statement waits for one lock",
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
 		"REQUEST_TIMEOUT":      "how long one request may take; more than DB_STATEMENT_TIMEOUT",
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
 		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
 			"SHUTDOWN_TIMEOUT",
-		"MIGRATE_TIMEOUT":      "how long to wait for others that migrate; more than the longest migration takes",
+
+		"MIGRATE_TIMEOUT":      "how long to wait for another process's migration; more than the longest one takes",
 		"MIGRATE_ON_START":     "apply pending migrations at start, under a lock; false: wait until another process has",
-		"MIGRATE_DATABASE_URL": "a direct connection with DDL rights for migrations; empty stands for DATABASE_URL",
-		"HTTP_ADDR":            "address of the API; port 0 takes a free one",
-		"ADMIN_ADDR":           "address of /livez, /readyz and /metrics; port 0 takes a free one",
-		"PPROF":                "serve /debug/pprof on ADMIN_ADDR",
-		"MAX_BODY":             "a longer body is answered 413",
-		"MAX_IN_FLIGHT":        "requests worked on at once; others wait 250ms at most, then 503 OVERLOADED",
-		"LOG_LEVEL":            "debug, info, warn or error",
-		"LOG_FORMAT":           "json or text",
-		"LOG_REQUESTS":         "all, errors (4xx, 5xx, slower than 1s; of 401, 403, 502 to 504 ten a second each) or none",
+		"MIGRATE_DATABASE_URL": "a direct connection with DDL rights for migrations; empty: DATABASE_URL",
+
+		"HTTP_ADDR":     "address of the API; port 0 takes a free one",
+		"ADMIN_ADDR":    "address of /livez, /readyz and /metrics; port 0 takes a free one",
+		"PPROF":         "serve /debug/pprof on ADMIN_ADDR",
+		"MAX_BODY":      "a longer body is answered 413",
+		"MAX_IN_FLIGHT": "concurrent requests; others wait up to 250ms, then get 503 OVERLOADED",
+
+		"LOG_LEVEL":    "debug, info, warn or error",
+		"LOG_FORMAT":   "json or text",
+		"LOG_REQUESTS": "all, errors (4xx, 5xx, slower than 1s; of 401, 403, 502 to 504 ten a second each) or none",
 	}
 }
 
-// Base returns the common part of a configuration that embeds Common.
+// Base returns the Common part of a configuration that embeds it.
 func (c Common) Base() Common { return c }
 
-// MigrationURL returns the database URL for migrations: MIGRATE_DATABASE_URL, or DATABASE_URL when that is empty.
+// MigrationURL returns the database URL for migrations: MIGRATE_DATABASE_URL, or DATABASE_URL if that is empty.
 func (c Common) MigrationURL() string {
 	if c.MigrateDatabaseURL != "" {
 		return c.MigrateDatabaseURL
@@ -101,20 +104,22 @@ func (c Common) MigrationURL() string {
 	return c.DatabaseURL
 }
 
-// StopTimeout returns how long an orderly end may take, the delay and the draining, for lifecycle.Run. What kills the
-// process must wait longer (terminationGracePeriodSeconds).
+// StopTimeout returns how long an orderly stop may take, delay included, for lifecycle.Run. Whatever kills the process
+// must wait longer (terminationGracePeriodSeconds).
 func (c Common) StopTimeout() time.Duration { return c.ShutdownDelay + c.ShutdownTimeout }
 
-// Validate checks what no tag can: that the timeouts grow, that addresses are addresses and URLs are URLs.
+// Validate checks what tags cannot express: that each timeout fits into the next, and that addresses and URLs parse.
 func (c Common) Validate(f *Faults) {
 	f.URL("DATABASE_URL", c.DatabaseURL)
 	f.URL("MIGRATE_DATABASE_URL", c.MigrateDatabaseURL)
 	f.Address("HTTP_ADDR", c.HTTPAddr)
 	f.Address("ADMIN_ADDR", c.AdminAddr)
+
 	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
 		f.Add("HTTP_ADDR and ADMIN_ADDR are both "+c.HTTPAddr, "HTTP_ADDR", "ADMIN_ADDR")
 	}
-	// Each must be able to end inside the next: only then does the answer name the cause (a lock) and not the request.
+
+	// Each must be able to expire inside the next: only then does the answer name the cause, such as a lock.
 	f.Less("DB_LOCK_TIMEOUT", c.DBLockTimeout, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
 	f.Less("DB_STATEMENT_TIMEOUT", c.DBStatementTimeout, "REQUEST_TIMEOUT", c.RequestTimeout)
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "SHUTDOWN_TIMEOUT", c.ShutdownTimeout)
@@ -133,6 +138,7 @@ func (f *Faults) Address(name, value string) {
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
+
 	if err != nil {
 		f.Add(fmt.Sprintf("%s: %q is not an address such as :8080 or 127.0.0.1:0", name, value), name)
 	}
@@ -144,6 +150,7 @@ func (f *Faults) URL(name, value string) {
 	if value == "" {
 		return
 	}
+
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
 		f.Add(name+": not a URL such as postgres://user:password@host:5432/name; "+

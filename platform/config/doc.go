@@ -1,4 +1,4 @@
-// Package config reads the environment, and is the only place that does.
+// Package config reads the environment. No other package does.
 //
 // A configuration is a struct whose fields are tagged; [Load] fills it:
 //
@@ -8,16 +8,16 @@
 //		Secret   string        `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the fingerprint"`
 //	}
 //
-// The values are read by github.com/caarlos0/env, with the tags env and envDefault. These are added:
+// Package github.com/caarlos0/env reads the values, with its tags env and envDefault. This package adds:
 //
-//   - help: what the variable means, for --help; required here or in a method Help.
+//   - help: the meaning of the variable, for --help; required here or in a method Help.
 //   - secret: "true" is never printed; "url" is printed without its password.
-//   - oneof: the values allowed, parted by |.
-//   - min, max: bounds, both included, written like a value of the variable.
+//   - oneof: the allowed values, separated by |.
+//   - min, max: inclusive bounds, written like a value of the variable.
 //
-// A variable that is set to nothing counts as not set, as in a shell's ${NAME:-default}. A struct may have two
-// methods: Defaults, which replaces defaults of embedded structs, and Validate, which checks what no tag can. [Load]
-// calls those of embedded structs too.
+// A variable that is set to the empty string counts as not set, as in a shell's ${NAME:-default}. A struct may have two
+// methods: Defaults, which replaces defaults of embedded structs, and Validate, which checks what tags cannot express.
+// [Load] calls them on embedded structs too.
 //
-// All faults are reported at once, in a sentence for each variable, and no sentence repeats a secret.
+// All faults are reported at once, one sentence per variable. No sentence contains a secret.
 package config

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Faults collects what is wrong with a configuration, so that all of it is reported at once.
+// Faults collects the faults of a configuration, so that all are reported at once.
 type Faults struct {
 	sentences []string
-	unread    map[string]bool // by the variable's name: it has no value, or one that its tags do not allow
+	unread    map[string]bool // variables without a valid value
 }
 
-// Add records a fault. The sentence names the variables and repeats no secret. Name every variable that it is about: it
-// is left out when one of them could not be read, because it would speak of a value that is not set. A sentence that
-// was added before, by a Validate that an outer struct inherits, is left out too.
+// Add records a fault. The sentence names the variables and contains no secret. Pass every variable that it is about:
+// the fault is dropped if one of them could not be read, because its value is unknown. It is dropped too if the same
+// sentence was added before, by a Validate that an outer struct inherits.
 func (f *Faults) Add(sentence string, variables ...string) {
 	unread := slices.ContainsFunc(variables, func(name string) bool { return f.unread[name] })
 	if !unread && !slices.Contains(f.sentences, sentence) {
@@ -22,7 +22,7 @@ func (f *Faults) Add(sentence string, variables ...string) {
 	}
 }
 
-// err returns all faults as one error, nil when there are none.
+// err returns all faults as one error; nil if there are none.
 func (f *Faults) err() error {
 	switch len(f.sentences) {
 	case 0:

@@ -10,17 +10,17 @@ import (
 
 // The values of the tag secret.
 const (
-	secretWhole = "true" // nothing is printed
-	secretURL   = "url"  // the password in it is not printed
+	secretWhole = "true" // print nothing of it
+	secretURL   = "url"  // print it without its password
 )
 
-// field is one variable: its place in the struct and its tags.
+// field is one variable: a field of the struct and its tags.
 type field struct {
 	name         string
-	byDefault    string // as the environment would hold it
+	byDefault    string // in the environment's notation
 	required     bool
 	help, secret string
-	oneOf        string // parted by |
+	oneOf        string // separated by |
 	min, max     string
 	value        reflect.Value
 }
@@ -31,31 +31,36 @@ type layout struct {
 	validators []validator
 }
 
-// validator is a configuration that checks itself.
+// validator is a configuration with checks that tags cannot express.
 type validator interface{ Validate(faults *Faults) }
 
-// defaulter is a configuration that replaces defaults of the structs that it embeds, by the variables' names.
+// defaulter is a configuration that replaces defaults of its embedded structs, by the variables' names.
 type defaulter interface{ Defaults() map[string]string }
 
-// helper is a configuration that describes its variables, by their names.
+// helper is a configuration that describes its variables, by name.
 type helper interface{ Help() map[string]string }
 
-// inspect reads the tags of the struct that dst points to. Its errors are mistakes in the program.
+// inspect reads the tags of the struct that dst points to. Its errors are mistakes of the program.
 func inspect(dst any) (*layout, error) {
 	v := reflect.ValueOf(dst)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("config: %T is not a pointer to a struct", dst)
 	}
+
 	l := &layout{}
 	l.walk(v.Elem())
+
+	// The outer struct may replace defaults of the structs that it embeds.
 	var defaults map[string]string
 	if d, ok := dst.(defaulter); ok {
 		defaults = d.Defaults()
 	}
+
 	for i, f := range l.fields {
 		if value, ok := defaults[f.name]; ok {
 			l.fields[i].byDefault, l.fields[i].required = value, false
 		}
+
 		switch {
 		case f.help == "":
 			return nil, fmt.Errorf("config: %s has no help", f.name)
@@ -68,13 +73,14 @@ func inspect(dst any) (*layout, error) {
 	return l, nil
 }
 
-// walk adds the exported fields: those with a name are variables, structs without one are entered.
+// walk adds the exported fields of v: a field with an env tag is a variable, any other struct is walked too.
 func (l *layout) walk(v reflect.Value) {
 	for i := range v.NumField() {
 		tags, value := v.Type().Field(i).Tag, v.Field(i)
 		if !value.CanSet() {
 			continue
 		}
+
 		name, options, _ := strings.Cut(tags.Get("env"), ",")
 		if name != "" {
 			l.fields = append(l.fields, field{
@@ -86,13 +92,15 @@ func (l *layout) walk(v reflect.Value) {
 			l.walk(value)
 		}
 	}
+
 	if described, ok := reflect.TypeAssert[helper](v.Addr()); ok {
 		help := described.Help()
 		for i, f := range l.fields {
 			l.fields[i].help = cmp.Or(f.help, help[f.name])
 		}
 	}
-	// After the embedded ones, so that the outer struct can rely on what they checked.
+
+	// Appended after those of embedded structs, so that an outer struct can rely on what they checked.
 	if check, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 		l.validators = append(l.validators, check)
 	}

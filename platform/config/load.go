@@ -15,20 +15,21 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Environ returns the environment of the process as a map. No other code of Rowlock reads it; it is given the map.
+// Environ returns the environment of the process as a map. All other code of Rowlock is given this map.
 func Environ() map[string]string { return env.ToMap(os.Environ()) }
 
 // Load fills the struct that dst points to from environ, checks every variable against its tags, and calls the Validate
-// methods of the struct and of those that it embeds.
+// methods of the struct and of its embedded structs.
 //
-// It returns all faults as one error with a sentence for each, in the order of the fields. No sentence holds the value
-// of a variable tagged secret. After an error dst must not be used. A bad struct (a field without help, two fields of
-// one name) is an error in any environment.
+// It returns all faults as one error, a sentence each, in the order of the fields. No sentence contains the value of a
+// variable tagged secret. After an error dst must not be used. A mistake in the struct (a field without help, two
+// fields with one name) is an error in any environment.
 func Load(dst any, environ map[string]string) error {
 	l, err := inspect(dst)
 	if err != nil {
 		return err
 	}
+
 	faults := &Faults{unread: make(map[string]bool)}
 	for _, f := range l.fields {
 		if sentence := f.read(environ[f.name]); sentence != "" {
@@ -36,21 +37,23 @@ func Load(dst any, environ map[string]string) error {
 			faults.unread[f.name] = true
 		}
 	}
+
 	for _, v := range l.validators {
 		v.Validate(faults)
 	}
 	return faults.err()
 }
 
-// read sets the field to the given value, or to its default where that is empty, and returns what is wrong with it.
+// read sets the field to the given value, or to its default if that is empty, and returns what is wrong with it.
 func (f field) read(given string) string {
 	given = cmp.Or(given, f.byDefault)
 	if given == "" {
 		if f.required {
 			return "required, but not set"
 		}
-		return "" // an optional variable that is not set has no value to check
+		return "" // optional and not set: nothing to check
 	}
+
 	value, err := parse(f.value.Type(), given)
 	if err != nil {
 		return f.unreadable(given, err)
@@ -59,7 +62,7 @@ func (f field) read(given string) string {
 	return f.outOfBounds()
 }
 
-// parse reads a value of type t as package env does.
+// parse reads a value of type t like package env.
 func parse(t reflect.Type, value string) (reflect.Value, error) {
 	holder := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "Value", Type: t, Tag: `env:"VALUE"`}}))
 	err := env.ParseWithOptions(holder.Interface(), env.Options{Environment: map[string]string{"VALUE": value}})
@@ -72,7 +75,7 @@ func parse(t reflect.Type, value string) (reflect.Value, error) {
 	return holder.Elem().Field(0), err
 }
 
-// unreadable says why a value cannot be read as the type of the field.
+// unreadable says why a value cannot be read as the field's type.
 func (f field) unreadable(value string, cause error) string {
 	if f.secret != "" {
 		return "the value cannot be read (it is secret and not repeated here)"
@@ -80,6 +83,7 @@ func (f field) unreadable(value string, cause error) string {
 	if errors.Is(cause, strconv.ErrRange) {
 		return quote(value) + " is out of range"
 	}
+
 	_, isText := reflect.TypeAssert[encoding.TextUnmarshaler](f.value.Addr())
 	what := "a " + f.value.Type().String()
 	switch {
@@ -94,20 +98,23 @@ func (f field) unreadable(value string, cause error) string {
 	case f.value.CanFloat():
 		what = "a number"
 	}
+
 	return quote(value) + " is not " + what
 }
 
-// outOfBounds says why the tags do not allow a value; "" when they do.
+// outOfBounds says which tag the value violates; "" if none.
 func (f field) outOfBounds() string {
 	shown, quoted := text(f.value), quote(text(f.value))
 	if f.secret != "" {
 		shown, quoted = "the value", "the value"
 	}
+
 	if words := strings.Split(f.oneOf, "|"); f.oneOf != "" && !slices.Contains(words, text(f.value)) {
 		last := len(words) - 1
 		return quoted + " is not " + strings.Join(words[:last], ", ") + " or " + words[last]
 	}
-	// outside reports a value beyond a bound, in the direction of sign.
+
+	// outside reports whether the value is beyond a bound, in the direction of sign.
 	outside := func(bound string, sign float64) bool {
 		if bound == "" {
 			return false
@@ -115,6 +122,7 @@ func (f field) outOfBounds() string {
 		limit, err := parse(f.value.Type(), bound)
 		return err != nil || sign*(number(f.value)-number(limit)) > 0
 	}
+
 	if outside(f.min, -1) {
 		return shown + " must be at least " + f.min
 	}
@@ -124,15 +132,15 @@ func (f field) outOfBounds() string {
 	return ""
 }
 
-// number returns the value as a float64, exact up to 2^53: far above any bound worth setting.
+// number returns the value as a float64, exact up to 2^53, which is far above any useful bound.
 func number(v reflect.Value) float64 {
 	return v.Convert(reflect.TypeFor[float64]()).Float()
 }
 
-// text returns a value as the environment would hold it.
+// text returns a value in the environment's notation.
 func text(v reflect.Value) string { return fmt.Sprint(v.Interface()) }
 
-// quote quotes a value for a sentence and cuts it after 80 characters.
+// quote quotes a value for a sentence, shortened to 80 characters.
 func quote(value string) string {
 	const longest = 80
 	if runes := []rune(value); len(runes) > longest {

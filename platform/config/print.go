@@ -15,23 +15,25 @@ func Usage(w io.Writer, dst any) error {
 	if err != nil {
 		return err
 	}
+
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range l.fields {
 		value := f.byDefault
 		if f.required {
 			value = "(required)"
 		}
-		_, _ = fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.name, value, f.help) // Flush returns what failed
+		_, _ = fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.name, value, f.help) // Flush returns the error
 	}
+
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("config: print the table: %w", err)
 	}
 	return nil
 }
 
-// Masked returns the values of the struct that dst points to as attributes of a log line, secrets masked. An empty
-// secret stays empty, which shows that it is not set. For a struct that [Load] refuses in any environment it returns
-// nil.
+// Masked returns the values of the struct that dst points to as attributes of a log line, with secrets masked. An empty
+// secret stays empty, which shows that it is not set. Masked returns nil for a struct that [Load] refuses in any
+// environment.
 func Masked(dst any) []slog.Attr {
 	l, err := inspect(dst)
 	if err != nil {
@@ -44,7 +46,7 @@ func Masked(dst any) []slog.Attr {
 	return attrs
 }
 
-// mask is printed in the place of a secret.
+// mask is printed in place of a secret.
 const mask = "***"
 
 func (f field) masked() string {
@@ -59,15 +61,16 @@ func (f field) masked() string {
 	}
 }
 
-// maskURL removes the passwords from a URL: that of the user, and the parameters that lib/pq takes for one. A
-// password with a character that should be encoded moves the borders between the parts of a URL, so that pieces of it
-// appear in host, path or fragment; such a value is masked as a whole.
+// maskURL masks the passwords in a URL: the user's, and the parameters that lib/pq takes for one. An unencoded special
+// character in a password shifts the borders between the parts of the URL, so that pieces of the password end up in
+// host, path or fragment; maskURL masks such a value completely.
 func maskURL(value string) string {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme == "" || u.Opaque != "" || u.Fragment != "" || strings.HasSuffix(value, "#") ||
 		strings.Contains(u.Host, "@") || strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.RawQuery, "@") {
 		return mask
 	}
+
 	pairs := strings.Split(u.RawQuery, "&")
 	for i, pair := range pairs {
 		key, _, _ := strings.Cut(pair, "=")
@@ -75,6 +78,7 @@ func maskURL(value string) string {
 			pairs[i] = key + "=" + mask
 		}
 	}
+
 	u.RawQuery = strings.Join(pairs, "&")
 	return u.Redacted()
 }

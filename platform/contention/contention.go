@@ -1,7 +1,6 @@
-// Package contention measures the cost of a service's lock: how long callers wait for
-// it, and how often another holder is in the way. Every service has one kind of lock
-// and reports it by the same two metrics, so that one dashboard and one set of alerts
-// serves them all.
+// Package contention measures what a service's lock costs: how long callers wait for it,
+// and how often another holder is in the way. Every service has one kind of lock and
+// reports it with the same two metrics, so one dashboard and one set of alerts fit all.
 package contention
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Place is where a lock is waited for.
+// Place is where a caller waits for a lock.
 type Place string
 
 // The places.
@@ -20,12 +19,11 @@ const (
 	// InProcess is a wait behind another request of the same replica, without a
 	// connection.
 	InProcess Place = "process"
-	// InDatabase is a wait for a row or lease that another replica or client holds. It is
-	// one statement's wait (a lease's: one change's); a request whose statement gave up
-	// has several.
+	// InDatabase is the wait of one statement for a row that another session holds (for a
+	// lease: of one change). A request whose statement gave up may have several.
 	InDatabase Place = "database"
-	// InLane is the whole wait of a grouped request whose row was locked for longer than
-	// the group's first wait, so that it went into a lane of its own.
+	// InLane is the whole wait of a grouped request that went into its key's lane, because
+	// its row stayed locked beyond the group's first wait.
 	InLane Place = "lane"
 )
 
@@ -34,55 +32,55 @@ type Reason string
 
 // The reasons.
 const (
-	// LockTimeout is a statement that gave up waiting for a row: 55P03 of
+	// LockTimeout means that a statement gave up waiting for a row: 55P03 of
 	// PostgreSQL, 1205 and 3572 of MySQL.
 	LockTimeout Reason = "lock_timeout"
-	// QueueTimeout is a request that gave up waiting for another one of its replica.
+	// QueueTimeout means that a request gave up waiting for another one of its replica.
 	QueueTimeout Reason = "queue_timeout"
-	// Crowded is a request that was refused at once because its lock was known to be held and Share had no free place.
+	// Crowded means that Share refused a request whose lock was known to be held.
 	Crowded Reason = "crowded"
-	// Held is a lease that was not taken because another holder has it.
+	// Held means that another holder has the lease.
 	Held Reason = "held"
-	// Lost is a change that its own fence refused: its lease or claim had expired
-	// or was taken over.
+	// Lost means that a change was refused because its lease or claim had expired or was
+	// taken over.
 	Lost Reason = "lost"
-	// TakenOver is a lease or claim that was taken over after its holder let it expire.
+	// TakenOver means that a lease or claim was taken over after it expired.
 	TakenOver Reason = "taken_over"
 )
 
-// Settings describe a service's lock and the conflicts that can occur.
+// Settings describes a service's lock and its possible conflicts.
 type Settings struct {
 	// Lock names what the database locks: a constant, such as "item".
 	Lock string
 	// Queued says that requests for one lock wait for each other in the process.
 	Queued bool
-	// Grouped says that requests are grouped, so that those whose row is locked go into
-	// lanes.
+	// Grouped says that requests are grouped, so those for a locked row go into lanes.
 	Grouped bool
-	// Reasons are those that can occur beside the timeouts.
+	// Reasons lists the possible conflicts besides timeouts and Crowded.
 	Reasons []Reason
 }
 
-// Metrics records the waits and conflicts of one lock. A nil one records nothing.
+// Metrics records the waits and conflicts of one lock. A nil *Metrics records nothing.
 type Metrics struct {
 	wait      *prometheus.HistogramVec
-	database  prometheus.Observer // of wait, looked up once: every statement records it
+	database  prometheus.Observer // of wait, looked up once because every statement uses it
 	conflicts *prometheus.CounterVec
 }
 
-// buckets returns the histogram's bounds in seconds, from an uncontended row, which
-// takes one round trip at most, to the longest useful lock timeout. 0.05 is a group's
-// first wait (platform/groupcommit), 5 the default of DB_LOCK_TIMEOUT.
+// buckets returns the histogram's bounds in seconds, from an uncontended row, which costs
+// at most one round trip, to the longest useful lock timeout. 0.05 is a group's first
+// wait (platform/groupcommit), 5 the default of DB_LOCK_TIMEOUT.
 func buckets() []float64 {
 	return []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// New registers the metrics, with every label value that can occur at zero: a counter
-// that is absent until its first event hides that event from increase().
+// New registers the metrics, with all possible label values at zero: a series that first
+// appears with an event hides it from increase().
 func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	if s.Lock == "" {
 		return nil, errors.New("contention: the lock has no name")
 	}
+
 	labels := prometheus.Labels{"lock": s.Lock}
 	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "rowlock_lock_wait_seconds",
@@ -90,16 +88,20 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 		ConstLabels: labels,
 		Buckets:     buckets(),
 	}, []string{"where"})
+
 	conflicts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name:        "rowlock_lock_conflicts_total",
-		Help:        "Times that another holder had the lock, or had taken it over, by what followed.",
+		Help:        "Lock conflicts by reason.",
 		ConstLabels: labels,
 	}, []string{"reason"})
+
 	for _, c := range []prometheus.Collector{wait, conflicts} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of the lock %q: %w", s.Lock, err)
 		}
 	}
+
+	// Start all series that can occur at zero.
 	conflicts.WithLabelValues(string(LockTimeout))
 	conflicts.WithLabelValues(string(Crowded))
 	if s.Queued {
@@ -115,7 +117,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	return &Metrics{wait: wait, database: wait.WithLabelValues(string(InDatabase)), conflicts: conflicts}, nil
 }
 
-// Waited records how long a caller waited for a lock, until it got it or gave up.
+// Waited records how long a caller waited for a lock, whether or not it got it.
 func (m *Metrics) Waited(where Place, d time.Duration) {
 	switch {
 	case m == nil:

@@ -22,16 +22,16 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 )
 
-// The names of databases begin with what they are; those of tests contain when they were made, in
-// hours since 1970.
+// The names of databases begin with their purpose; the names of tests' databases then have the
+// hour of their creation, since 1970.
 const (
 	testPrefix     = "rowlock_test_"
 	templatePrefix = "rowlock_template_"
 )
 
-// Postgres returns the DSN of a new database with the schema of src's migrations. It is cloned from a
-// template, which the first process that needs it builds, once per server and content of the
-// migrations. The database is dropped with the test, or kept when the test fails on a given server.
+// Postgres returns the DSN of a new database with the schema of src's migrations. It is a copy of a
+// template, which is built once per server and content of the migrations, by the first process that
+// needs it. The database is dropped with the test. If the test fails on a given server, it is kept.
 func Postgres(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	admin := process.start(t)
@@ -44,18 +44,18 @@ func Postgres(t testing.TB, src migrate.Source) string {
 	return clone(ctx, t, admin, template)
 }
 
-// Empty returns the DSN of a new empty database. It is dropped with the test, as that of [Postgres].
+// Empty returns the DSN of a new empty database, which is dropped like those of [Postgres].
 func Empty(t testing.TB) string {
 	t.Helper()
 	admin := process.start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	// template0 takes no connections, so unlike template1 it can always be copied.
+	// Unlike template1, template0 can always be copied: it accepts no connections.
 	return clone(ctx, t, admin, "template0")
 }
 
-// Encoded returns the DSN of a new empty database that stores text in an encoding such as LATIN1. It is dropped with
-// the test, as that of [Postgres].
+// Encoded returns the DSN of a new empty database that stores text in an encoding such as LATIN1. It is dropped like
+// those of [Postgres].
 func Encoded(t testing.TB, encoding string) string {
 	t.Helper()
 	admin := process.start(t)
@@ -64,7 +64,7 @@ func Encoded(t testing.TB, encoding string) string {
 	return clone(ctx, t, admin, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
 }
 
-// Dial opens a pool on a PostgreSQL database, without the code that is tested, until the test ends.
+// Dial opens a pool on a PostgreSQL database until the test ends, without the code under test.
 func Dial(t testing.TB, dsn string) *sqlx.DB {
 	t.Helper()
 	db, err := sqlx.Open("postgres", dsn)
@@ -75,9 +75,10 @@ func Dial(t testing.TB, dsn string) *sqlx.DB {
 	return db
 }
 
-// clone creates a database, with these options of CREATE DATABASE, until the test ends.
+// clone creates a database with these options of CREATE DATABASE until the test ends.
 func clone(ctx context.Context, t testing.TB, admin, template string, options ...string) string {
 	t.Helper()
+
 	random := strings.ToLower(rand.Text()[:8])
 	name := fmt.Sprintf("%s%d_%s_%s", testPrefix, hours(time.Now()), random, plain(t.Name()))
 	name = name[:min(len(name), 63)]
@@ -85,6 +86,7 @@ func clone(ctx context.Context, t testing.TB, admin, template string, options ..
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
 		return run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" TEMPLATE "+pq.QuoteIdentifier(template)+
 			" "+strings.Join(options, " "))
@@ -92,6 +94,7 @@ func clone(ctx context.Context, t testing.TB, admin, template string, options ..
 	if err != nil {
 		t.Fatalf("dbtest: create a database: %v", err)
 	}
+
 	t.Cleanup(func() {
 		if t.Failed() && process.own == nil {
 			t.Logf("dbtest: the database of the failed test is kept for a day, or as long as its server: %s", dsn)
@@ -106,7 +109,7 @@ func clone(ctx context.Context, t testing.TB, admin, template string, options ..
 	return dsn
 }
 
-// template returns the name of the template database for src, and builds it unless it exists.
+// template returns the name of the template database for src, after building it if necessary.
 func (s *server) template(ctx context.Context, t testing.TB, admin string, src migrate.Source) (string, error) {
 	hash, err := src.Hash()
 	if err != nil {
@@ -121,8 +124,8 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 		return name, nil
 	}
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
-		// Across processes: an advisory lock of the maintenance database, held by this session. It ends
-		// with the process, so a killed builder blocks no other.
+		// An advisory lock of the maintenance database excludes other processes. It ends with this
+		// session, so a killed builder blocks no other.
 		lock := fnv.New64a()
 		_, _ = lock.Write([]byte(name))
 		if err := run(ctx, conn, "SELECT pg_advisory_lock($1)", int64(lock.Sum64())); err != nil {
@@ -137,9 +140,9 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	return name, nil
 }
 
-// build makes the template unless it exists. The caller holds the lock for its name.
+// build creates the template unless it exists. The caller holds the lock for its name.
 func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string, src migrate.Source) error {
-	// A template is marked as one when it is complete: a killed builder leaves a plain database.
+	// A template is marked as one only when it is complete: a killed builder leaves an ordinary database.
 	var complete bool
 	const query = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)"
 	if err := conn.QueryRowContext(ctx, query, name).Scan(&complete); err != nil {
@@ -148,6 +151,7 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	if complete {
 		return nil
 	}
+
 	quoted := pq.QuoteIdentifier(name)
 	err := errors.Join(drop(ctx, conn, name), run(ctx, conn, "CREATE DATABASE "+quoted+" TEMPLATE template0"))
 	if err != nil {
@@ -157,15 +161,17 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	if err != nil {
 		return err
 	}
+
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if err := migrate.Up(ctx, dsn, src, waitLimit, log); err != nil {
 		return err
 	}
-	// A database with sessions cannot be copied; CREATE DATABASE waits for those that are ending.
+
+	// A database with sessions cannot be copied. CREATE DATABASE waits for sessions that are ending.
 	return run(ctx, conn, "ALTER DATABASE "+quoted+" IS_TEMPLATE true ALLOW_CONNECTIONS false")
 }
 
-// sweepDatabases drops the databases of tests that failed, or were killed, more than keepFor ago.
+// sweepDatabases drops the databases of tests that failed or were killed more than keepFor ago.
 func sweepDatabases(ctx context.Context, admin string) error {
 	return onAdmin(ctx, admin, func(conn *sql.Conn) error {
 		var names []string
@@ -178,7 +184,8 @@ func sweepDatabases(ctx context.Context, admin string) error {
 			if hour, err := strconv.ParseInt(made, 10, 64); err != nil || hour >= hours(time.Now().Add(-keepFor)) {
 				continue
 			}
-			// Several processes may try, and only one of them can drop it.
+
+			// Another process may be dropping it too.
 			_ = drop(ctx, conn, name)
 		}
 		return nil
@@ -200,7 +207,7 @@ func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) er
 	return onSession(ctx, connector, f)
 }
 
-// onSession runs f on a new session and ends it: no pool remains to be taken for a leak.
+// onSession runs f on a new session and ends it. It leaves no pool that could be mistaken for a leak.
 func onSession(ctx context.Context, connector driver.Connector, f func(conn *sql.Conn) error) error {
 	db := sql.OpenDB(connector)
 	conn, err := db.Conn(ctx)
@@ -229,7 +236,7 @@ func withDatabase(dsn, name string) (string, error) {
 
 var unplain = regexp.MustCompile(`[^a-z0-9]+`)
 
-// plain turns a test's name into a part of a database's name.
+// plain converts a test's name to a part of a database's name.
 func plain(name string) string {
 	return strings.Trim(unplain.ReplaceAllString(strings.ToLower(name), "_"), "_")
 }

@@ -1,6 +1,6 @@
-// Package dbtest gives tests a real PostgreSQL: a database of its own for every test, cloned in some
-// 30 ms from a template with the migrated schema, on one server per run. For tests only; depguard
-// forbids other imports.
+// Package dbtest gives each test a separate database on a real PostgreSQL: a copy, in about 30 ms, of
+// a template with the migrated schema, on one server per run. For tests only; depguard forbids other
+// imports.
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 //
@@ -10,15 +10,15 @@
 //		...
 //	}
 //
-// The server is the one that ROWLOCK_TEST_DATABASE_URL names (with a role that may create databases;
-// `make test` starts one for all packages), else a private one that starts when the first test asks
-// for a database and ends with the process, even after a kill -9.
+// ROWLOCK_TEST_DATABASE_URL names the server, with a role that may create databases; `make test`
+// starts one for all packages. Without the variable, a private server starts when the first test asks
+// for a database. It ends with the process, even after a kill -9.
 //
-// [MariaDB] does the same on a private MariaDB server, or on the server of ROWLOCK_TEST_MYSQL_URL,
-// applying the migrations for each database.
+// [MariaDB] does the same on a private MariaDB server, or on the server of ROWLOCK_TEST_MYSQL_URL. It
+// applies the migrations for each database.
 //
-// A failed test on a server that the variable names keeps its database and prints the DSN; the first
-// test of a day later drops it. Private servers keep nothing.
+// A failed test on a server named by the variable keeps its database and prints the DSN; the first
+// test a day later drops it. Private servers keep nothing.
 package dbtest
 
 import (
@@ -37,14 +37,14 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// URLVariable names the environment variable with the address of a server to test on.
+// URLVariable names the environment variable with the URL of a server to test on.
 const URLVariable = "ROWLOCK_TEST_DATABASE_URL"
 
 const (
-	// waitLimit bounds what a test waits for the server: its start, or a template that another process
-	// is building.
+	// waitLimit bounds a test's wait for the server: for its start, or for a template that another
+	// process is building.
 	waitLimit = 2 * time.Minute
-	// keepFor is how long the databases of failed and of killed tests stay.
+	// keepFor is the time for which the databases of failed and killed tests are kept.
 	keepFor = 24 * time.Hour
 )
 
@@ -54,8 +54,8 @@ var process server //nolint:gochecknoglobals // one server per process is the po
 type server struct {
 	once sync.Once
 	err  error
-	url  string          // of a database to create others from
-	own  *localpg.Server // nil on the server of URLVariable
+	url  string          // a database to create others from
+	own  *localpg.Server // nil on a server of URLVariable
 
 	mu        sync.Mutex
 	templates map[string]bool // by name
@@ -64,6 +64,7 @@ type server struct {
 // Main runs the tests, then stops the private servers, and returns the exit code for TestMain.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
+
 	var err error
 	if process.own != nil {
 		err = process.own.Stop(context.Background())
@@ -71,6 +72,7 @@ func Main(m interface{ Run() int }) int {
 	if maria.own != nil {
 		err = errors.Join(err, maria.own.Stop())
 	}
+
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
@@ -78,7 +80,7 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// MainWithoutLeaks does what Main does, and returns 1 when the tests have left goroutines behind.
+// MainWithoutLeaks does what Main does, and returns 1 if the tests have left goroutines behind.
 func MainWithoutLeaks(m interface{ Run() int }) int {
 	code := Main(m)
 	err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
@@ -103,19 +105,23 @@ func (s *server) open() (err error) {
 	s.templates = make(map[string]bool)
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
+
 	if given := config.Environ()[URLVariable]; given != "" {
 		s.url = given
 		return sweepDatabases(ctx, given)
 	}
-	if s.own, err = localpg.Start(ctx, localpg.Options{Settings: private(nil)}); err == nil {
-		s.url = s.own.URL("postgres")
+
+	s.own, err = localpg.Start(ctx, localpg.Options{Settings: private(nil)})
+	if err != nil {
+		return err
 	}
-	return err
+	s.url = s.own.URL("postgres")
+	return nil
 }
 
-// private returns the settings of a temporary server, with fsync=off: only a loss of power could lose
-// what was committed, not the death of a process. synchronous_commit stays on, because without it the
-// server's own death could.
+// private returns the settings of a temporary server. With fsync=off a power failure can lose commits,
+// the death of a process cannot. synchronous_commit stays on, because without it the death of the
+// server could.
 func private(settings []map[string]string) map[string]string {
 	all := map[string]string{"fsync": "off", "full_page_writes": "off"}
 	for _, more := range settings {
@@ -124,8 +130,8 @@ func private(settings []map[string]string) map[string]string {
 	return all
 }
 
-// skipOrFail skips the test when err means that a server is not installed, except in CI, and fails it
-// for any other error.
+// skipOrFail skips the test if err means that a server is not installed, except in CI. It fails the
+// test for any other error.
 func skipOrFail(t testing.TB, err, notInstalled error) {
 	t.Helper()
 	if errors.Is(err, notInstalled) && config.Environ()["CI"] != "true" {
@@ -136,8 +142,8 @@ func skipOrFail(t testing.TB, err, notInstalled error) {
 	}
 }
 
-// Server starts a server for one test alone, which may kill and restart it; it is removed with the
-// test. Settings override those of the shared server, as in [localpg.Options].
+// Server starts a server for this test only. The test may kill and restart it. Settings override those
+// of the shared server, as in [localpg.Options].
 func Server(t testing.TB, settings ...map[string]string) *localpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)

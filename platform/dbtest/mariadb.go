@@ -18,10 +18,10 @@ import (
 )
 
 // MySQLVariable names the environment variable with the URL of a MySQL or MariaDB server to test on, instead of a
-// private MariaDB. Its account must be allowed to create databases and accounts.
+// private MariaDB. Its account must have the right to create databases and accounts.
 const MySQLVariable = "ROWLOCK_TEST_MYSQL_URL"
 
-// maria is the MariaDB server of this test process, started for the first test that needs it.
+// maria is this process's MariaDB server, started for the first test that needs it.
 var maria mariaServer //nolint:gochecknoglobals // one server per process is the point
 
 type mariaServer struct {
@@ -30,8 +30,7 @@ type mariaServer struct {
 	own  *localmaria.Server
 }
 
-// privateMaria starts a server. Only a loss of power could lose what was committed, not the death of
-// the server.
+// privateMaria starts a server. A power failure can lose its commits, the death of the server cannot.
 func privateMaria(ctx context.Context, settings []map[string]string) (*localmaria.Server, error) {
 	all := map[string]string{
 		"innodb-flush-log-at-trx-commit": "2", "innodb-doublewrite": "0", "innodb-buffer-pool-size": "128M",
@@ -42,14 +41,15 @@ func privateMaria(ctx context.Context, settings []map[string]string) (*localmari
 	return localmaria.Start(ctx, localmaria.Options{Settings: all})
 }
 
-// MariaDB returns the DSN of a new database with the schema of src's migrations, on the server that
-// [MySQLVariable] names or else on a private MariaDB. Without an installed MariaDB the test is skipped,
-// or, with CI=true, fails. A database on a given server is dropped with the test.
+// MariaDB returns the DSN of a new database with the schema of src's migrations, on the server of
+// [MySQLVariable] or else on a private MariaDB. If MariaDB is not installed, the test is skipped, or
+// fails with CI=true. A database on a given server is dropped with the test.
 func MariaDB(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	dsn := EmptyMariaDB(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
+
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if err := migrate.Up(ctx, dsn, src, waitLimit, log); err != nil {
 		t.Fatalf("dbtest: migrate: %v", err)
@@ -63,12 +63,14 @@ func EmptyMariaDB(t testing.TB) string {
 	if given := config.Environ()[MySQLVariable]; given != "" {
 		return onGivenServer(t, given)
 	}
+
 	maria.once.Do(func() {
-		// The server belongs to the process, not to this test.
+		// The server outlives this test.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 		defer cancel()
 		maria.own, maria.err = privateMaria(ctx, nil)
 	})
+
 	skipOrFail(t, maria.err, localmaria.ErrNotInstalled)
 	name := createMariaDatabase(t, maria.own.URL("mysql"))
 	return maria.own.URL(name)
@@ -79,7 +81,7 @@ func onGivenServer(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
-		t.Fatalf("dbtest: %s is not a URL", MySQLVariable) // the error quotes the password
+		t.Fatalf("dbtest: %s is not a URL", MySQLVariable) // err would quote the password
 	}
 	u.Path = "/mysql"
 	admin := u.String()
@@ -91,20 +93,21 @@ func onGivenServer(t testing.TB, address string) string {
 	return u.String()
 }
 
-// MariaServer starts a MariaDB server with an empty database for one test alone, which may kill and
-// restart it; it is removed with the test. Settings override those of the shared server, as in
-// localmaria.Options.
+// MariaServer starts a MariaDB server with an empty database for this test only. The test may kill and
+// restart it. Settings override those of the shared server, as in localmaria.Options.
 func MariaServer(t testing.TB, settings ...map[string]string) (server *localmaria.Server, dsn string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	own, err := privateMaria(ctx, settings)
 	skipOrFail(t, err, localmaria.ErrNotInstalled)
+
 	t.Cleanup(func() {
 		if err := own.Stop(); err != nil {
 			t.Errorf("dbtest: %v", err)
 		}
 	})
+
 	dsn = own.URL(createMariaDatabase(t, own.URL("mysql")))
 	return own, dsn
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// Standby starts an asynchronous standby of primary for one test alone, as [Server] does. Where the
-// programs lack pg_basebackup the test is skipped, or, with CI=true, fails.
+// Standby starts an asynchronous standby of primary for this test only, like [Server]. If pg_basebackup
+// is not installed, the test is skipped, or fails with CI=true.
 func Standby(t testing.TB, primary *localpg.Server) *localpg.Server {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(primary.BinDir(), "pg_basebackup"))
 	skipOrFail(t, err, os.ErrNotExist)
+
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	again := map[string]string{"wal_retrieve_retry_interval": "50ms"} // after the primary was away; else 5 s
+	again := map[string]string{"wal_retrieve_retry_interval": "50ms"} // reconnect quickly; the default is 5 s
 	own, err := localpg.StartStandby(ctx, primary, localpg.Options{Settings: private([]map[string]string{again})})
 	return owned(t, own, err)
 }
@@ -46,7 +47,7 @@ func WaitForStandby(t testing.TB, primary *localpg.Server) {
 	}
 }
 
-// BothHosts returns the superuser's URL of the database postgres with both servers as its hosts.
+// BothHosts returns the superuser's URL of the database postgres with both servers as hosts.
 func BothHosts(t testing.TB, first, second *localpg.Server) string {
 	t.Helper()
 	u, err := url.Parse(first.URL("postgres"))

@@ -17,17 +17,19 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// TLSServer starts a server for one test alone, as [Server] does, that refuses connections without
-// TLS. The URL is the superuser's, with sslmode=verify-full.
+// TLSServer starts a server for this test only, like [Server], that refuses connections without TLS.
+// The URL is the superuser's, with sslmode=verify-full.
 func TLSServer(t testing.TB, settings ...map[string]string) (own *localpg.Server, dsn string) {
 	t.Helper()
 	own = Server(t, settings...)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
+
 	data := filepath.Join(own.Dir(), "data")
 	if err := errors.Join(configureTLS(data), demandTLS(ctx, own.URL("postgres"))); err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+
 	u, err := url.Parse(own.URL("postgres"))
 	if err != nil {
 		t.Fatal("dbtest: the server's URL cannot be read")
@@ -39,17 +41,20 @@ func TLSServer(t testing.TB, settings ...map[string]string) (own *localpg.Server
 // configureTLS writes into the data folder who may connect, and a self-signed certificate for
 // 127.0.0.1 with its key, in the files where the server looks for them.
 func configureTLS(data string) error {
-	source := httptest.NewTLSServer(nil) // has such a certificate
+	source := httptest.NewTLSServer(nil) // has a suitable certificate
 	pair := source.TLS.Certificates[0]
 	source.Close()
+
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		return fmt.Errorf("encode the key: %w", err)
 	}
+
 	user, err := guard.Unprivileged()
 	if err != nil {
 		return err
 	}
+
 	certificate := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
 	for name, text := range map[string]string{
 		"pg_hba.conf": "hostssl all all 127.0.0.1/32 scram-sha-256\n", //nolint:dupword // a row of columns
@@ -63,8 +68,8 @@ func configureTLS(data string) error {
 	return nil
 }
 
-// demandTLS makes the server read what configureTLS wrote, and returns when it refuses connections
-// without TLS. The URL is one without.
+// demandTLS makes the server read what configureTLS wrote, and returns when the server refuses
+// connections without TLS. plain is a URL without TLS.
 func demandTLS(ctx context.Context, plain string) error {
 	err := onAdmin(ctx, plain, func(conn *sql.Conn) error {
 		return errors.Join(run(ctx, conn, "ALTER SYSTEM SET ssl = on"), run(ctx, conn, "SELECT pg_reload_conf()"))

@@ -16,15 +16,15 @@ const (
 	logNone   = "none"
 )
 
-// slowRequest is what LOG_REQUESTS=errors counts as slow.
+// slowRequest is the duration from which LOG_REQUESTS=errors logs a request.
 const slowRequest = time.Second
 
-// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 401, 403, 502, 503 and 504 with the
-// same code: an overload, an outage of the database or a caller that may not call makes thousands a second, all alike.
-// The metrics count every one. Each code has a bound of its own, so that none hides behind another.
+// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes per code for answers 401, 403, 502, 503 and 504: an
+// overload, a database outage or a rejected caller produces thousands of similar answers a second. The metrics count
+// all of them. The bound applies per code, so that none hides another.
 const linesPerSecond = 10
 
-// log writes at most one line about the request. It has the route's template, never the path.
+// log writes at most one line about the request, with the route's template and never the path.
 func (s *Server) log(r *request) {
 	status, took := r.status(), time.Since(r.start)
 	if omitted, ok := s.logged(r, status, took); ok {
@@ -33,7 +33,7 @@ func (s *Server) log(r *request) {
 	}
 }
 
-// logged reports whether the request gets a line, and how many like it were left out before it.
+// logged reports whether to log the request, and how many similar ones were omitted before it.
 func (s *Server) logged(r *request, status int, took time.Duration) (omitted int, ok bool) {
 	switch {
 	case status == http.StatusInternalServerError || s.cfg.LogRequests == logAll:
@@ -41,11 +41,12 @@ func (s *Server) logged(r *request, status int, took time.Duration) (omitted int
 	case s.cfg.LogRequests == logNone:
 		return 0, false
 	case status > http.StatusInternalServerError || status == http.StatusUnauthorized || status == http.StatusForbidden:
-		// A replica that sheds load must not spend it on the log. There are a dozen codes.
+		// A replica that sheds load must not spend it on the log. There are about a dozen codes.
 		sparse, known := s.sparse.Load(r.code())
 		if !known {
 			sparse, _ = s.sparse.LoadOrStore(r.code(), telemetry.NewSparse(linesPerSecond, time.Second))
 		}
+
 		lines, _ := sparse.(*telemetry.Sparse) // it holds nothing else
 		return lines.Allow()
 	}
@@ -62,33 +63,38 @@ func (s *Server) attributes(r *request, status int, took time.Duration, size int
 		slog.Int64("bytes", size),
 		slog.String("request_id", r.id),
 	}
+
 	if r.caller != "" {
 		attrs = append(attrs, slog.String("caller", r.caller))
 	}
 	if code := r.code(); code != "" {
 		attrs = append(attrs, slog.String("code", code))
 	}
-	// The error behind a 4xx may quote the client's input.
+
+	// The error behind a 4xx may quote the client's input, so only the others are logged.
 	if r.err != nil && status >= http.StatusInternalServerError {
 		attrs = append(attrs, slog.String("error", r.err.Error()))
 		if r.stack != nil {
 			attrs = append(attrs, slog.String("stack", string(r.stack)))
 		}
 	}
+
 	if omitted > 0 {
 		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
+
 	switch {
 	case r.answer.cut:
 		attrs = append(attrs, slog.Bool("client_slow", true))
 	case r.clientLeft():
 		attrs = append(attrs, slog.Bool("client_left", true))
 	}
+
 	return attrs
 }
 
-// level returns the level of the request's line: a 500 needs a person, the other 5xx say that a dependency is in
-// trouble, and a 4xx is the client's. What failed because the client left is no fault.
+// level returns the level of the request's line. A 500 needs a person; another 5xx means trouble in a dependency; a 4xx
+// is the client's fault. A failure caused by the client's leaving is no fault.
 func (r *request) level(status int) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError || r.clientLeft() && r.stack == nil:

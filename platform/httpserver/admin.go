@@ -12,26 +12,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// AdminConfig is what an admin listener needs.
+// AdminConfig configures an admin listener.
 type AdminConfig struct {
-	// Addr is host:port; port 0 takes a free one.
+	// Addr is host:port; port 0 selects a free one.
 	Addr string
 	// PProf serves /debug/pprof/.
 	PProf bool
-	// Gatherer is what /metrics shows; required.
+	// Gatherer collects what /metrics shows; required.
 	Gatherer prometheus.Gatherer
-	// Readiness is what /readyz asks; required.
+	// Readiness decides what /readyz answers; required.
 	Readiness *Readiness
 }
 
-// Admin serves the operator's pages: /livez, /readyz, /metrics and, on demand, /debug/pprof/. It has a listener of
-// its own, so that probes are answered however busy the API is, and so that none of it is public.
+// Admin serves the operator's pages: /livez, /readyz, /metrics and, if enabled, /debug/pprof/. It has a separate
+// listener, so that probes are answered however busy the API is, and none of it is public.
 type Admin struct {
 	*endpoint
 }
 
 const (
-	// scrapes is how many may be in flight at once.
+	// scrapes bounds the concurrent requests for /metrics.
 	scrapes = 4
 	// longestProfile fits a CPU profile of a minute.
 	longestProfile = 90 * time.Second
@@ -41,19 +41,21 @@ const (
 func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		// It does not ask the database: a restart of the replica would not bring that back.
+		// The database does not matter here: restarting the replica would not bring it back.
 		probe(w, true, "")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		ready, why := cfg.Readiness.Ready()
 		probe(w, ready, why)
 	})
+
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ErrorHandling:       promhttp.ContinueOnError, // a part of the metrics is better than none
+		ErrorHandling:       promhttp.ContinueOnError, // some metrics are better than none
 		MaxRequestsInFlight: scrapes,
 		EnableOpenMetrics:   true,
 	}))
+
 	if cfg.PProf {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -61,6 +63,7 @@ func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
+
 	a := &Admin{endpoint: newEndpoint("admin", cfg.Addr, mux, log)}
 	if cfg.PProf {
 		a.http.WriteTimeout = longestProfile
@@ -68,7 +71,7 @@ func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 	return a
 }
 
-// probe answers a probe by its status; the text is for people.
+// probe answers a probe with its status; the text is for people.
 func probe(w http.ResponseWriter, fine bool, why string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -78,6 +81,6 @@ func probe(w http.ResponseWriter, fine bool, why string) {
 		text = fmt.Sprintf("not ready: %s\n", why)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// The error is that of the probe's connection.
+	// Writing fails only if the probe's connection is gone.
 	_, _ = io.WriteString(w, text)
 }

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// permitWait is how long a request may wait for another to end. It is a generous multiple of the 50 ms after which
-	// group commit knows that a row is locked by another transaction, and refuses that row's callers: until then these
-	// may fill MAX_IN_FLIGHT, and no other request is to be refused for it.
+	// permitWait bounds a request's wait for a permit. It is several times the 50 ms after which group commit knows that
+	// a row is locked by another transaction and refuses its callers: until then these may use up MAX_IN_FLIGHT, and that
+	// must not refuse other requests.
 	permitWait = 250 * time.Millisecond
-	// waitingPerPermit bounds the requests that wait, as a multiple of MAX_IN_FLIGHT.
+	// waitingPerPermit bounds the waiting requests, as a multiple of MAX_IN_FLIGHT.
 	waitingPerPermit = 16
-	// lastingShare is the divisor of MAX_IN_FLIGHT for requests that may last: streams, those with bodies of more than
-	// readAhead, and extended ones. They hold their permits while their clients send, or for longer than others.
+	// lastingShare is the fraction of MAX_IN_FLIGHT for long requests: streams, bodies longer than readAhead, and
+	// extended requests. They hold their permits while their clients send, or for longer than others.
 	lastingShare = 4
 )
 
 var errCrowded = errors.New("too many requests wait for a permit already")
 
-// admission gives MAX_IN_FLIGHT permits to requests, and to a share of these the right to last. Requests without a
-// permit wait in order of arrival: a channel serves its senders so.
+// admission hands out MAX_IN_FLIGHT permits, a share of them to long requests. Requests wait for a permit in order of
+// arrival, because a channel serves its senders in order.
 type admission struct {
-	permits chan struct{} // an element for each that is held
-	lasting chan struct{} // an element for each request that may last
+	permits chan struct{} // one element per permit that is held
+	lasting chan struct{} // one element per long request
 	waiting atomic.Int64
 }
 
-// take takes a permit, which give gives back. It waits up to permitWait and until ctx ends, and returns an error
-// without a permit.
+// take takes a permit, to be returned with give. It waits up to permitWait or until ctx ends, and returns an error if
+// it got none.
 func (a *admission) take(ctx context.Context) error {
 	select {
 	case a.permits <- struct{}{}:
@@ -43,10 +43,12 @@ func (a *admission) take(ctx context.Context) error {
 	default:
 	}
 
+	waiting := a.waiting.Add(1)
 	defer a.waiting.Add(-1)
-	if a.waiting.Add(1) > int64(cap(a.permits))*waitingPerPermit {
+	if waiting > int64(cap(a.permits))*waitingPerPermit {
 		return errCrowded
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, permitWait)
 	defer cancel()
 	select {
@@ -59,9 +61,9 @@ func (a *admission) take(ctx context.Context) error {
 
 func (a *admission) give() { <-a.permits }
 
-// admit lets a request on once its body, or the first part of a longer one, is in memory and it has a permit: a slow
-// client, or thousands, must not hold one. It comes after routing, which neither waits nor allocates, so that a refusal
-// is counted under its route.
+// admit lets a request proceed when it has a permit. Before it takes one, it reads the body, or the first part of a
+// long one, into memory: slow clients must not hold permits. It comes after routing, which neither waits nor allocates,
+// so that a refusal is counted under its route.
 func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c)
@@ -73,11 +75,12 @@ func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := s.receive(r, c.Request()); err != nil {
 			return err
 		}
+
 		err := s.admission.take(c.Request().Context())
 		r.arrival.release()
 		if err != nil {
 			return problem.Overloaded.New(
-				"This replica is working on as many requests as it may. Nothing was applied; try again.",
+				"This replica is at its request limit. Nothing was applied; try again.",
 				problem.Cause(err))
 		}
 		defer s.admission.give()
@@ -86,7 +89,7 @@ func (s *Server) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// receive reads a body, or its first part, and lets the request last if there is more to come. On an error it holds no
+// receive reads a body, or its first part, and marks the request as long if there is more. After an error it holds no
 // memory.
 func (s *Server) receive(r *request, in *http.Request) error {
 	if in.Body == nil || in.Body == http.NoBody {
@@ -114,7 +117,7 @@ func (s *Server) receive(r *request, in *http.Request) error {
 	return nil
 }
 
-// mayLast lets r last until it ends, unless it may already, or refuses it when as many may as can.
+// mayLast marks r as a long request until it ends, or refuses it if there are too many long requests.
 func (r *request) mayLast() error {
 	if r.lasting {
 		return nil
@@ -125,7 +128,7 @@ func (r *request) mayLast() error {
 		return nil
 	default:
 		return problem.Overloaded.New(
-			"This replica is working on as many long requests as it may. Nothing was applied; try again.")
+			"This replica is at its limit of long requests. Nothing was applied; try again.")
 	}
 }
 

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// readAhead is how much of a body is read into memory before its request has a permit: all of a short body. At most
-	// a byte more is read, to see that a body has ended.
+	// readAhead is how much of a body is read into memory before its request has a permit: all of a short body, and one
+	// byte more to detect its end.
 	readAhead = 64 << 10
-	// bodyTime is what a body has to arrive from the end of its header, or to begin with where it is longer.
+	// bodyTime bounds the arrival of a short body, counted from the end of the header. A long one must begin within it.
 	bodyTime = 5 * time.Second
 	// arrivingPerPermit bounds the bodies that are awaited at once, as a multiple of MAX_IN_FLIGHT.
 	arrivingPerPermit = 8
 	// arrivedBytes bounds the memory for bodies of requests without a permit.
 	arrivedBytes = 32 << 20
-	// The first read of a body has at most largestRead bytes, and smallestRead where its length is not declared.
+	// The first read of a body has at most largestRead bytes, or smallestRead if its length is not declared.
 	smallestRead = 512
 	largestRead  = 4 << 10
 )
 
-// errCut is why a body was not awaited longer, although its time was not over.
-var errCut = errors.New("others needed the place of a body that had not arrived")
+// errCut is the error of a body that was cut in favour of others before its time was over.
+var errCut = errors.New("the body had not arrived when others needed its memory")
 
-// notReceived returns what the client learns about a body that could not be read, or was not awaited longer.
+// notReceived returns the client's error for a body that could not be read or was cut.
 func notReceived(err error) error {
 	if errors.Is(err, errCut) {
 		return problem.Overloaded.New(
-			"The body had not arrived when other requests needed its place. Nothing was applied; try again.",
+			"The body had not arrived when other requests needed its memory. Nothing was applied; try again.",
 			problem.Cause(err))
 	}
 	return BodyError(err)
 }
 
-// arrivals are the bodies of requests without a permit: those that are awaited, oldest first, and the memory of all.
-// Where they become too many or too large, the one that was awaited longest is cut, so that no number of slow clients
-// keeps out a client whose body arrives at once.
+// arrivals holds the bodies of requests without a permit: those that are awaited, oldest first, and the memory of all.
+// If they become too many or too large, the one awaited longest is cut. So no number of slow clients keeps out a client
+// whose body arrives at once.
 type arrivals struct {
 	mostAwaited int
 	mostBytes   int
@@ -50,10 +50,10 @@ type arrivals struct {
 	mu      sync.Mutex
 	awaited list.List // of *arrival
 	bytes   int
-	armed   bool // late will be called
+	armed   bool // a timer will call late
 }
 
-// arrival is the body of one request. Its methods are not for concurrent use; another request may cut it.
+// arrival is the body of one request. Its methods are not safe for concurrent use; another request may cut it.
 type arrival struct {
 	all    *arrivals
 	writer http.ResponseWriter
@@ -67,7 +67,7 @@ type arrival struct {
 	whole bool // there is no rest
 }
 
-// await enters a. It may cut others, or a itself.
+// await adds a to the awaited bodies. This may cut others, or a.
 func (a *arrival) await() {
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
@@ -81,13 +81,14 @@ func (a *arrival) await() {
 	}
 }
 
-// reserve adds n bytes to those that a holds. It may cut others, or a itself, for which it returns an error.
+// reserve adds n bytes to the memory of a. This may cut others, or a; in that case it returns an error.
 func (a *arrival) reserve(n int) error {
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
 	if a.err != nil {
 		return a.err
 	}
+
 	a.bytes += n
 	a.all.bytes += n
 	for a.all.bytes > a.all.mostBytes && a.all.awaited.Len() > 0 {
@@ -96,7 +97,7 @@ func (a *arrival) reserve(n int) error {
 	return a.err
 }
 
-// end takes a out of those that are awaited, and returns an error when it was cut before.
+// end removes a from the awaited bodies. It returns an error if a was cut.
 func (a *arrival) end() error {
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
@@ -107,7 +108,7 @@ func (a *arrival) end() error {
 	return a.err
 }
 
-// release gives back what a reserved, because its request has a permit or ends. A nil a has nothing.
+// release returns the memory of a, because its request has a permit or has ended. A nil a has none.
 func (a *arrival) release() {
 	if a == nil {
 		return
@@ -118,16 +119,16 @@ func (a *arrival) release() {
 	a.bytes = 0
 }
 
-// cutOldest ends the read of the body that was awaited longest. The caller has the lock.
+// cutOldest ends the read of the body that was awaited longest. The caller holds the lock.
 func (s *arrivals) cutOldest(why error) {
 	a, _ := s.awaited.Remove(s.awaited.Front()).(*arrival) // it holds nothing else
 	s.bytes -= a.bytes
 	a.place, a.bytes, a.err = nil, 0, why
-	// The error is that there is no connection, as in tests without one.
+	// It fails without a connection, as in some tests.
 	_ = http.NewResponseController(a.writer).SetReadDeadline(time.Unix(1, 0))
 }
 
-// late cuts the bodies whose time is over, and comes back for the next one.
+// late cuts the bodies whose time is over, and sets the timer for the next one.
 func (s *arrivals) late() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,9 +143,9 @@ func (s *arrivals) late() {
 	s.armed = false
 }
 
-// read reads body into memory, wholly or its first readAhead bytes. declared is its length, -1 where it is not known;
-// most is the longest that body lets through. An error is that of the connection, of the body's limit, or says that it
-// was cut.
+// read reads body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if unknown;
+// most is the longest that body lets through. An error comes from the connection or the body's limit, or says that the
+// body was cut.
 func (a *arrival) read(body io.ReadCloser, declared, most int64) error {
 	a.await()
 	err := a.fill(body, most > readAhead && (declared < 0 || declared > readAhead), firstRead(declared))
@@ -154,7 +155,7 @@ func (a *arrival) read(body io.ReadCloser, declared, most int64) error {
 	return err
 }
 
-// firstRead returns the memory with which to begin: a byte more than the body has, to see its end.
+// firstRead returns the initial memory for a body: one byte more than its length, to detect its end.
 func firstRead(declared int64) int {
 	if declared < 0 {
 		return smallestRead
@@ -162,11 +163,15 @@ func firstRead(declared int64) int {
 	return int(min(declared+1, largestRead))
 }
 
+// fill reads until the body ends, readAhead is exceeded, or a long body arrives steadily. It starts with size bytes of
+// memory and doubles them, because most bodies are small.
 func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
-	for a.rest = body; len(a.data) <= readAhead; size = min(2*size, readAhead+1) {
+	a.rest = body
+	for ; len(a.data) <= readAhead; size = min(2*size, readAhead+1) {
 		if err := a.reserve(size - cap(a.data)); err != nil {
 			return err
 		}
+
 		a.data = append(make([]byte, 0, size), a.data...)
 		for len(a.data) < size {
 			n, err := body.Read(a.data[len(a.data):size])
@@ -176,7 +181,7 @@ func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
 				return nil
 			}
 			if err != nil {
-				return err //nolint:wrapcheck // the body's, for BodyError
+				return err //nolint:wrapcheck // the body's error, for BodyError
 			}
 			if long && a.steady() {
 				return nil
@@ -186,8 +191,8 @@ func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
 	return nil
 }
 
-// steady reports whether a long body, after half of bodyTime, comes at MinRate: what a slow client uploads may take
-// minutes, as long as it comes.
+// steady reports whether half of bodyTime has passed and the body arrives at MinRate or faster: a slow upload may take
+// minutes, as long as it keeps arriving.
 func (a *arrival) steady() bool {
 	took := time.Since(a.start)
 	return took > bodyTime/2 && float64(len(a.data)) >= MinRate*took.Seconds()
@@ -203,7 +208,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	case a.whole:
 		return 0, io.EOF
 	}
-	return a.rest.Read(p) //nolint:wrapcheck // an io.Reader returns what it got
+	return a.rest.Read(p) //nolint:wrapcheck // an io.Reader returns the error as it is
 }
 
 // Close implements io.Closer.

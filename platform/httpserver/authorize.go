@@ -8,10 +8,10 @@ import (
 	"github.com/rowlock/rowlock/platform/auth"
 )
 
-// authorize lets a request on when its caller has the right that its route needs, and puts the caller into its context,
-// its span and its line of the log. It comes before the body is read and before the request has a permit, which a
-// caller that may not call must not hold. A request of no route needs a caller as well: without one, no answer shows
-// which routes there are.
+// authorize lets a request proceed if its caller has the right that the route needs, and records the caller in the
+// context, the span and the log line. It comes before the body is read and before the request takes a permit: a caller
+// without the right must not hold one. A request without a route needs a valid token too, so that no answer reveals
+// which routes exist.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.deps.Guard == nil {
 		return next
@@ -30,7 +30,7 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// rightOf returns the right that r needs; the zero value where it has no route.
+// rightOf returns the right that r needs; the zero value if it has no route.
 func (s *Server) rightOf(r *request) (right auth.Right) {
 	switch {
 	case r.route == "":
@@ -41,13 +41,14 @@ func (s *Server) rightOf(r *request) (right auth.Right) {
 	return s.deps.Right(r.method, r.route)
 }
 
-// identify returns an error unless r has a caller that has the right, where r has a route.
+// identify returns an error unless r has a valid token and, if it has a route, its caller has the right.
 func (s *Server) identify(r *request, right auth.Right) error {
 	in := r.Request()
 	caller, err := s.deps.Guard.Authenticate(in.Context(), in.Header)
 	if err != nil {
 		return err
 	}
+
 	r.caller = caller
 	trace.SpanFromContext(r.outer).SetAttributes(semconv.EnduserID(caller))
 	if r.route != "" {
@@ -55,6 +56,7 @@ func (s *Server) identify(r *request, right auth.Right) error {
 			return err
 		}
 	}
+
 	r.outer = auth.WithCaller(r.outer, caller)
 	r.SetRequest(in.WithContext(r.outer))
 	return nil

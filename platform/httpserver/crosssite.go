@@ -8,10 +8,9 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// refuseCrossSite returns middleware that refuses a browser's request from a page of another origin, by its
-// Sec-Fetch-Site or else by its Origin, unless the method is safe: no service has cookies, but a page anywhere could
-// make a browser that reaches the port send a change. The page under /docs is of the same origin. Other clients send
-// neither header.
+// refuseCrossSite returns middleware that refuses a browser's request from a page of another origin, judging by
+// Sec-Fetch-Site or else Origin, unless the method is safe. No service uses cookies, but any page could make a browser
+// that reaches the port send a change. The page under /docs has the same origin. Other clients send neither header.
 func refuseCrossSite() echo.MiddlewareFunc {
 	var protection http.CrossOriginProtection
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -26,7 +25,7 @@ func refuseCrossSite() echo.MiddlewareFunc {
 	}
 }
 
-// leaveBody lets net/http answer before it has read the request's body, which takes a connection of HTTP/1 with it.
+// leaveBody lets net/http answer before it has read the request's body; an HTTP/1 connection must then be closed.
 func leaveBody(c echo.Context) {
 	if in := c.Request(); in.ProtoMajor < 2 && in.Body != http.NoBody {
 		c.Response().Header().Set(echo.HeaderConnection, "close")

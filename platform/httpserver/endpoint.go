@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// readHeaderTimeout ends a connection whose header arrives too slowly.
+	// readHeaderTimeout closes a connection whose header arrives too slowly.
 	readHeaderTimeout = 5 * time.Second
-	// idleTimeout ends a connection that sends nothing more.
+	// idleTimeout closes a connection without further requests.
 	idleTimeout = 60 * time.Second
-	// bodyGrace is what a body may take to arrive beyond the request's own time. answerGrace is larger, so that a request
-	// whose body came late still gets an answer.
+	// bodyGrace is how much longer than the request's timeout its body may take. answerGrace is larger, so that a request
+	// with a late body still gets an answer.
 	bodyGrace   = 5 * time.Second
 	answerGrace = 10 * time.Second
-	// maxHeader is the size of request line and headers. net/http adds 4 KiB to its setting.
+	// maxHeader bounds request line and headers together. net/http adds 4 KiB to its setting.
 	maxHeader        = 32 << 10
 	netHTTPHeaderGap = 4 << 10
 )
 
-// endpoint serves HTTP on a listener that is bound before anything is served. Server and Admin embed it.
+// endpoint serves HTTP on a listener that is bound before serving starts. Server and Admin embed it.
 type endpoint struct {
 	name string
 	addr string
@@ -53,21 +53,22 @@ func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *end
 // Name returns the listener's name in logs and metrics.
 func (e *endpoint) Name() string { return e.name }
 
-// Listen binds the address, so that an address in use is known before anything else starts, and logs it. From then on
-// connections queue; Serve answers them.
+// Listen binds the address and logs it, so that an address in use is reported before anything else starts. Connections
+// queue until Serve answers them.
 func (e *endpoint) Listen(ctx context.Context) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", e.addr)
 	if err != nil {
 		return fmt.Errorf("the %s listener cannot use %s: %w", e.name, e.addr, err)
 	}
+
 	e.listener.Store(&ln)
 	e.log.LogAttrs(ctx, slog.LevelInfo, "listening",
 		slog.String("server", e.name), slog.String("addr", ln.Addr().String()))
 	return nil
 }
 
-// Addr returns the bound address, nil before Listen.
+// Addr returns the bound address; nil before Listen.
 func (e *endpoint) Addr() net.Addr {
 	if ln := e.listener.Load(); ln != nil {
 		return (*ln).Addr()
@@ -75,7 +76,7 @@ func (e *endpoint) Addr() net.Addr {
 	return nil
 }
 
-// Serve answers requests until Shutdown; then it returns nil at once, while Shutdown waits for the requests in flight.
+// Serve answers requests until Shutdown is called. It returns nil then, while Shutdown waits for requests in flight.
 func (e *endpoint) Serve() error {
 	ln := e.listener.Load()
 	if ln == nil {
@@ -92,7 +93,7 @@ func (e *endpoint) Close() error {
 	return errors.Join(e.http.Close(), e.closeListener())
 }
 
-// closeListener closes the listener itself: net/http knows it only when Serve was called.
+// closeListener closes the listener, which net/http does not know before Serve is called.
 func (e *endpoint) closeListener() error {
 	ln := e.listener.Load()
 	if ln == nil {
@@ -104,7 +105,7 @@ func (e *endpoint) closeListener() error {
 	return nil
 }
 
-// Shutdown stops accepting and waits for the requests in flight. When ctx ends before they do, it closes their
+// Shutdown stops accepting connections and waits for the requests in flight. If ctx ends first, it closes their
 // connections and returns an error.
 func (e *endpoint) Shutdown(ctx context.Context) error {
 	err := e.http.Shutdown(ctx)

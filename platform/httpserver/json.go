@@ -15,19 +15,19 @@ import (
 	"github.com/rowlock/rowlock/platform/strictjson"
 )
 
-// buffers is memory for bodies.
+// buffers holds memory for bodies.
 //
 //nolint:gochecknoglobals // a pool is a cache of memory, not state
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// unknownLength is the size up to which net/http finds out the length of an answer by itself; a longer one without
-// Content-Length is chunked.
+// unknownLength is the size up to which net/http computes the Content-Length of an answer; it sends a longer answer
+// without one in chunks.
 const unknownLength = 2 << 10
 
 // keptBuffer is the largest buffer worth keeping.
 const keptBuffer = 64 << 10
 
-// withBuffer calls use with an empty buffer, which is taken back afterwards.
+// withBuffer calls use with an empty buffer. The buffer must not be used afterwards.
 func withBuffer(use func(*bytes.Buffer) error) error {
 	buf, _ := buffers.Get().(*bytes.Buffer) // it holds nothing else
 	defer func() {
@@ -39,12 +39,12 @@ func withBuffer(use func(*bytes.Buffer) error) error {
 	return use(buf)
 }
 
-// binder is echo's Binder: c.Bind reads the body, and nothing but the body.
+// binder is echo's Binder: c.Bind reads the body, and nothing else of the request.
 type binder struct{}
 
-// Bind reads the body, one JSON object, into dst as strictjson.Unmarshal does. An absent or blank body stands for an
-// object without members where dst requires none. Beside the errors of strictjson it returns 415
-// UNSUPPORTED_MEDIA_TYPE for a Content-Type that is neither JSON nor absent, and for a Content-Encoding.
+// Bind reads the body, one JSON object, into dst like strictjson.Unmarshal. An absent or blank body counts as an empty
+// object. Besides the errors of strictjson it returns 415 UNSUPPORTED_MEDIA_TYPE for a Content-Type that is neither
+// JSON nor absent, and for a Content-Encoding.
 func (binder) Bind(dst any, c echo.Context) error {
 	r := c.Request()
 	if err := CheckMediaType(r.Header); err != nil {
@@ -67,8 +67,8 @@ func (binder) Bind(dst any, c echo.Context) error {
 	})
 }
 
-// BodyError returns the error for a body that could not be read: err where it says what the answer is, such as 413,
-// else INVALID_JSON without the text of the connection's error, which names addresses.
+// BodyError returns the answer to a failed read of the body: err if that is an answer, such as 413, else INVALID_JSON.
+// Its text omits the connection's error, which names addresses.
 func BodyError(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err
@@ -76,14 +76,14 @@ func BodyError(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return err
 	}
-	return problem.InvalidJSON.New("The body did not arrive whole.", problem.Cause(err))
+	return problem.InvalidJSON.New("The body did not arrive completely.", problem.Cause(err))
 }
 
-// serializer is echo's JSONSerializer: c.JSON answers compact JSON and a line break. When the value cannot be encoded
-// nothing has been written.
+// serializer is echo's JSONSerializer: c.JSON answers compact JSON and a line break. If the value cannot be encoded,
+// nothing is written.
 type serializer struct{}
 
-// Serialize writes v to c's answer. It ignores the indent, which a client asks for by the parameter pretty.
+// Serialize writes v to c's answer. It ignores the indent, which clients request with the parameter pretty.
 func (serializer) Serialize(c echo.Context, v any, _ string) error {
 	return withBuffer(func(body *bytes.Buffer) error {
 		if err := strictjson.Write(body, v); err != nil {
@@ -103,7 +103,7 @@ func (serializer) Serialize(c echo.Context, v any, _ string) error {
 // Deserialize reads the body of c into dst.
 func (serializer) Deserialize(c echo.Context, dst any) error { return binder{}.Bind(dst, c) }
 
-// CheckMediaType returns 415 unless the body is said to be JSON, or nothing is said about it, and it is not compressed.
+// CheckMediaType returns 415 if the body is compressed, or if the Content-Type is neither JSON nor absent.
 func CheckMediaType(h http.Header) error {
 	if err := CheckEncoding(h); err != nil {
 		return err
@@ -115,7 +115,7 @@ func CheckMediaType(h http.Header) error {
 		problem.Header("Accept", "application/json"))
 }
 
-// CheckEncoding returns 415 for a compressed body. It is for handlers that read a body without c.Bind.
+// CheckEncoding returns 415 for a compressed body, for handlers that read a body without c.Bind.
 func CheckEncoding(h http.Header) error {
 	if encoding := h["Content-Encoding"]; len(encoding) > 0 && !strings.EqualFold(encoding[0], "identity") {
 		return problem.UnsupportedMediaType.New("The body must not be compressed.",

@@ -19,12 +19,12 @@ const (
 
 	// nativeGrowth is the ratio between neighbouring buckets of the native histogram: 57 buckets from 0.5 ms to 10 s.
 	nativeGrowth = 1.2
-	// nativeBuckets bounds them per series: 10 kB of memory with 70 of them, beside 1.5 kB for the classic ones. Above
-	// that, buckets are merged. They are not reset, since that would set the classic buckets and the count to zero.
+	// nativeBuckets bounds them per series: 70 take 10 kB of memory, the classic ones 1.5 kB. Beyond the bound, buckets
+	// are merged, not reset: a reset would set the classic buckets and the count to zero.
 	nativeBuckets = 100
 )
 
-// metrics are those of one server. Its name is a constant label, so that several servers share a registry.
+// metrics holds the metrics of one server. Its name is a constant label, so that several servers can share a registry.
 type metrics struct {
 	duration *prometheus.HistogramVec
 	failed   prometheus.Counter
@@ -39,27 +39,30 @@ func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metric
 		ConstLabels: labels,
 		// From well below one commit to REQUEST_TIMEOUT; 0.2 is the source's p99.
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2, .5, 1, 2.5, 5, 10},
-		// For scrapers that ask for it; all others get the classic buckets alone.
+		// For scrapers that ask for it; all others get only the classic buckets.
 		NativeHistogramBucketFactor: nativeGrowth, NativeHistogramMaxBucketNumber: nativeBuckets,
 		NativeHistogramMaxExemplars: -1, // the classic buckets have them
 	}, []string{"method", "route", "status"})}
+
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "http_server_requests_in_flight",
-		Help:        "Requests being worked on.",
+		Help:        "Requests in progress.",
 		ConstLabels: labels,
 	}, func() float64 { return float64(len(a.permits)) })
-	// A series of the histogram begins with its first request, which increase() does not see: a burst of failures that
-	// begins a series would not count.
+
+	// A counter, because increase() does not see the first event of a series, and each status starts a new series of the
+	// histogram: it would miss a burst of failures.
 	m.failed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "http_server_requests_failed_total",
-		Help:        "Requests that were answered 5xx.",
+		Help:        "Requests answered with a 5xx status.",
 		ConstLabels: labels,
 	})
 	m.cut = prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "http_server_answers_cut_total",
-		Help:        "Answers that were cut because the client read too slowly.",
+		Help:        "Answers cut because the client read too slowly.",
 		ConstLabels: labels,
 	})
+
 	for _, c := range []prometheus.Collector{m.duration, m.failed, m.cut, gauge} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("httpserver: metrics of the %s listener: %w", server, err)
@@ -68,12 +71,13 @@ func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metric
 	return m, nil
 }
 
-// observe counts a request that was answered with status after some time. A recorded span is its exemplar: the series
-// then name a trace of each bucket, which Prometheus stores where its exemplar storage is on.
+// observe counts a request that was answered with status after some time. A sampled span becomes the exemplar of its
+// bucket, which Prometheus stores if its exemplar storage is on.
 func (m *metrics) observe(r *request, status int, took time.Duration, span trace.SpanContext) {
 	if status >= http.StatusInternalServerError {
 		m.failed.Inc()
 	}
+
 	route := cmp.Or(r.route, routeUnmatched)
 	observer := m.duration.WithLabelValues(canonicalMethod(r.method), route, strconv.Itoa(status))
 	if exemplars, ok := observer.(prometheus.ExemplarObserver); ok && span.IsSampled() {
@@ -85,7 +89,7 @@ func (m *metrics) observe(r *request, status int, took time.Duration, span trace
 	observer.Observe(took.Seconds())
 }
 
-// canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be
+// canonicalMethod returns the methods of RFC 9110 and PATCH as they are, any other as methodOther: a client must not be
 // able to invent labels.
 func canonicalMethod(method string) string {
 	switch method {

@@ -17,21 +17,22 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// use registers what a request passes before its handler, in this order. net/http has read the header by then, within
-// 5 s and 32 KiB, and answers by itself what it cannot read.
+// use registers what a request passes before its handler, in this order. net/http has already read the header, within
+// 5 s and 32 KiB, and answers what it cannot read.
 func (s *Server) use() {
 	list := []echo.MiddlewareFunc{
-		requestID(),       // X-Request-Id: the client's when it is a UUID, else a new one
-		s.observe,         // span, metrics and a line of the log, by route template; turns an error into the answer
-		s.authorize,       // without a caller: 401; what no rule allows to the caller: 403
-		refuseCrossSite(), // a change that a page of another origin sends: 403
-		s.timeout(),       // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
+		requestID(),       // X-Request-Id: the client's if it is a UUID, else a new one
+		s.observe,         // span, metrics and log line, by route template; turns an error into the answer
+		s.authorize,       // no valid token: 401; no rule allows the caller: 403
+		refuseCrossSite(), // a change sent by a page of another origin: 403
+		s.timeout(),       // REQUEST_TIMEOUT becomes the deadline of the context, in a copy of the request
 		s.limitBody(),     // above MAX_BODY: 413
-		s.admit,           // the body, or the first part of a longer one, within 5 s; above MAX_IN_FLIGHT: 503 OVERLOADED
-		recoverPanic(),    // a panic is INTERNAL, logged with its stack
-		decodeParams,      // path parameters, once
+		s.admit,           // reads the body, or the first part of a long one, within 5 s; above MAX_IN_FLIGHT: 503
+		recoverPanic(),    // a panic becomes INTERNAL, logged with its stack
+		decodeParams,      // decodes path parameters, once
 	}
-	// echo would link the list to the handler anew for each request; this links it once.
+
+	// echo would build the chain for each request; this builds it once.
 	chain := func(c echo.Context) error { return requestOf(c).handler(c) }
 	for _, middleware := range slices.Backward(list) {
 		chain = middleware(chain)
@@ -41,18 +42,21 @@ func (s *Server) use() {
 	})
 }
 
-// observe traces, measures and logs the request, and cuts the connection under an answer that broke off: no client
+// observe traces, measures and logs the request. If the answer broke off, it cuts the connection, so that no client
 // takes a part for the whole.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c)
 		span := s.startSpan(r)
 		defer span.End()
+
 		c.Response().Before(func() {
 			if s.draining.Load() {
 				c.Response().Header().Set(echo.HeaderConnection, "close")
 			}
 		})
+
+		// Deferred, so that a request counts even if a panic passes recoverPanic.
 		returned := false
 		defer func() {
 			r.aborted = r.aborted || !returned
@@ -61,6 +65,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			s.metrics.observe(r, r.status(), time.Since(r.start), span.SpanContext())
 		}()
+
 		if err := next(c); err != nil {
 			r.Error(err)
 		}
@@ -68,14 +73,16 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		r.aborted = r.aborted || r.answer.cut
 		s.log(r)
 		conclude(span, r, r.status())
+
+		// net/http cuts the connection.
 		if r.aborted {
-			panic(http.ErrAbortHandler) // net/http's way to cut the connection
+			panic(http.ErrAbortHandler)
 		}
 		return nil
 	}
 }
 
-// requestID accepts a client's X-Request-Id only when it is a UUID in its usual form.
+// requestID accepts a client's X-Request-Id only if it is a UUID in its usual form.
 func requestID() echo.MiddlewareFunc {
 	const usualForm = 36
 	return middleware.RequestIDWithConfig(middleware.RequestIDConfig{
@@ -90,10 +97,10 @@ func requestID() echo.MiddlewareFunc {
 	})
 }
 
-// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. It leaves alone a request without
-// a body, and one without a route, which is 404 or 405 whatever its body. It replaces the body, so it comes after
-// timeout, which copies the request: by the body of its own request net/http knows a client that waits for 100
-// Continue, and does not wait for a body that admit did not read.
+// limitBody refuses a body above MAX_BODY, judging by its declared length or by the bytes that arrive. It skips a
+// request without a body, and one without a route, which gets 404 or 405 in any case. It replaces the body, so it must
+// come after timeout, which copies the request: net/http looks at the body of the original request to recognise a
+// client that waits for 100 Continue, and to skip a body that admit did not read.
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",
@@ -101,8 +108,8 @@ func (s *Server) limitBody() echo.MiddlewareFunc {
 	})
 }
 
-// timeout ends the request's context after REQUEST_TIMEOUT. What an error means is for errors.go to say: a deadline
-// that passed does not show that nothing was applied.
+// timeout ends the request's context after REQUEST_TIMEOUT. errors.go decides what a deadline means: it does not prove
+// that nothing was applied.
 func (s *Server) timeout() echo.MiddlewareFunc {
 	return middleware.ContextTimeoutWithConfig(middleware.ContextTimeoutConfig{
 		Timeout:      s.cfg.RequestTimeout,
@@ -117,18 +124,19 @@ func recoverPanic() echo.MiddlewareFunc {
 		DisableErrorHandler: true,
 		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
 			requestOf(c).stack = stack
-			return fmt.Errorf("panic: %v", err) //nolint:errorlint // what it wraps must not choose the answer
+			return fmt.Errorf("panic: %v", err) //nolint:errorlint // a wrapped error must not choose the answer
 		},
 	})
 }
 
 // decodeParams decodes the path's parameters exactly once: "a%2Fb" is a/b, "100%25" is 100%, a plus stays a plus.
-// Bytes that are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.
+// Invalid UTF-8 and NUL, which no database stores in text, are 400 INVALID_FIELD.
 func decodeParams(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !requestOf(c).fits {
 			return echo.ErrNotFound
 		}
+
 		values := c.ParamValues()
 		for i, name := range c.ParamNames() {
 			value, err := url.PathUnescape(values[i])
@@ -142,8 +150,9 @@ func decodeParams(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			values[i] = value
 		}
+
 		c.SetParamValues(values...)
-		c.Request().URL.RawPath = "" // so that generated code does not decode them again
+		c.Request().URL.RawPath = "" // generated code must not decode them again
 		return next(c)
 	}
 }

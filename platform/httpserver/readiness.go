@@ -9,16 +9,16 @@ import (
 const (
 	pingEvery   = time.Second
 	pingTimeout = time.Second
-	// freshFor and failuresBeforeUnready keep readiness from flapping: only when both are exceeded is it likely that
+	// freshFor and failuresBeforeUnready keep readiness from flapping. Only if both are exceeded is it likely that
 	// another replica reaches the database and this one does not.
 	freshFor              = 10 * time.Second
 	failuresBeforeUnready = 3
 )
 
-// Readiness decides whether a replica should get requests: from its start until it drains, once every
+// Readiness decides whether a replica should get requests: after its start, while it does not drain, once every
 // requirement is met, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
-// failed. An outage makes it change at most once to "not ready" and once back, and an outage shorter than 10 s not at
-// all: requests are answered 503 meanwhile, and a service without any ready replica would not even do that.
+// failed. An outage shorter than 10 s changes nothing: requests are answered 503 meanwhile, which a service without any
+// ready replica could not do.
 type Readiness struct {
 	ping func(ctx context.Context) error
 
@@ -33,17 +33,17 @@ type Readiness struct {
 // requirement is something that a replica needs before its first request.
 type requirement struct {
 	met     func() bool
-	missing string // the reason while it is not met
+	missing string // the reason to report until it is met
 }
 
-// NewReadiness returns a Readiness that is not ready. A nil ping stands for a service without a database. The ping must
-// end with its context.
+// NewReadiness returns a Readiness that is not ready. ping must return when its context ends; nil means that there is
+// no database.
 func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 	return &Readiness{ping: ping}
 }
 
-// Require keeps the replica unready, with missing as the reason, until met returns true. met must return at once, and
-// must stay true: what fails later is answered per request.
+// Require keeps the replica unready, with missing as the reason, until met returns true. met must not block, and must
+// stay true: later failures are answered per request.
 func (r *Readiness) Require(met func() bool, missing string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,14 +57,14 @@ func (r *Readiness) Started() {
 	r.started = true
 }
 
-// Drain marks the replica as stopping, for good.
+// Drain marks the replica as stopping, permanently.
 func (r *Readiness) Drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.draining = true
 }
 
-// Ready returns whether the replica should get requests and, if not, why.
+// Ready reports whether the replica should get requests and, if not, why.
 func (r *Readiness) Ready() (ready bool, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *Readiness) Ready() (ready bool, why string) {
 	return true, ""
 }
 
-// Run pings the database every second until ctx ends, which is no error.
+// Run pings the database every second. It returns nil when ctx ends.
 func (r *Readiness) Run(ctx context.Context) error {
 	if r.ping == nil {
 		<-ctx.Done()
@@ -108,8 +108,9 @@ func (r *Readiness) check(ctx context.Context) {
 	err := r.ping(pingCtx)
 	cancel()
 	if ctx.Err() != nil {
-		return // it says nothing about the database
+		return // the ping was cancelled
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {

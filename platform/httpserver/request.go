@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// request extends echo's context of one request by what its middleware share.
+// request extends echo's context with what the middleware share about one request.
 type request struct {
 	echo.Context
 
@@ -24,44 +24,44 @@ type request struct {
 	fits    bool             // each parameter of the route stands for one segment
 	handler echo.HandlerFunc // the route's
 	id      string           // X-Request-Id
-	caller  string           // the subject of its token; empty: not known
+	caller  string           // the token's subject; empty: unknown
 	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
 	body    io.ReadCloser    // the connection's
 	answer  answerWriter     // between echo's writer and the connection's
-	arrival *arrival         // what was read of the body before the permit; nil: nothing
-	lasting bool             // it is one of those that may last
+	arrival *arrival         // the body as far as it was read before the permit; nil: nothing was read
+	lasting bool             // it counts as a long request
 
-	problem *problem.Error // the answer, when it is an error
-	err     error          // what the handler returned, for the log
+	problem *problem.Error // the answer, if it is an error
+	err     error          // the handler's error, for the log
 	stack   []byte         // of a handler that panicked
-	noted   bool           // log and metrics take the problem's status: the status line may not show it
-	aborted bool           // the answer broke off: the connection must too
+	noted   bool           // log and metrics use the problem's status: the status line may not show it
+	aborted bool           // the answer broke off, so the connection must be cut
 }
 
-// requestOf returns the request whose context c is, nil for a context that did not pass the middleware.
+// requestOf returns the request of c; nil if c did not pass the middleware.
 func requestOf(c echo.Context) *request {
 	r, _ := c.(*request)
 	return r
 }
 
-// Error answers err as if the handler had returned it. echo's own Error would pass echo's context, without the request.
+// Error answers err as if the handler had returned it. echo's Error would pass on its own context, without the request.
 func (r *request) Error(err error) { r.server.handleError(err, r) }
 
-// requestKey finds the request in a context.Context.
+// requestKey is the key of the request in a context.Context.
 type requestKey struct{}
 
-// carry returns ctx with the request in it, where Refuse and ProblemOf find it.
+// carry adds the request to ctx, for Refuse and ProblemOf.
 func (r *request) carry(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// carriedBy returns the request in ctx, nil where there is none.
+// carriedBy returns the request in ctx; nil if there is none.
 func carriedBy(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
 
-// Request returns the HTTP request of c for a handler that calls Refuse: with its own context it would not be found.
+// Request returns the HTTP request of c for a handler that calls Refuse, with a context that leads back to it.
 func Request(c echo.Context) *http.Request {
 	in := c.Request()
 	if r := requestOf(c); r != nil {
@@ -70,7 +70,7 @@ func Request(c echo.Context) *http.Request {
 	return in
 }
 
-// begin returns the request of c, whose route has handler.
+// begin wraps the context of a request whose route has handler.
 func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) *request {
 	in := c.Request()
 	r := &request{
@@ -78,29 +78,31 @@ func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) *request {
 	}
 	r.answer = newAnswerWriter(c.Response().Writer, s.partTime, r.start.Add(s.http.WriteTimeout))
 	c.Response().Writer = &r.answer
-	// echo lets a parameter at a path's end take the slashes that follow, and one in the middle be empty.
+
+	// In echo a parameter at the end of a path swallows further slashes, and one in the middle may be empty.
 	r.fits = strings.Count(c.Path(), "/") == strings.Count(in.URL.RawPath, "/")
 	for _, value := range c.ParamValues() {
 		r.fits = r.fits && value != ""
 	}
+
 	if r.fits {
 		r.route = s.routes[routeKey{in.Method, c.Path()}]
 	}
 	return r
 }
 
-// status returns the status for metrics, log and span.
+// status returns the status for metrics, log and span. The status line may show another.
 func (r *request) status() int {
 	switch {
 	case r.noted:
 		return r.problem.Kind().Status()
 	case r.aborted && !r.clientGone():
-		return http.StatusInternalServerError // the client got a part
+		return http.StatusInternalServerError // the client got only a part
 	}
 	return r.Response().Status
 }
 
-// code returns the code of the error table that the answer names, else an empty string.
+// code returns the answer's code in the error table; empty if it is no error.
 func (r *request) code() string {
 	if r.problem == nil {
 		return ""
@@ -111,10 +113,10 @@ func (r *request) code() string {
 // clientLeft reports whether the client closed its connection before it had its answer.
 func (r *request) clientLeft() bool { return r.outer.Err() != nil }
 
-// clientGone reports whether the client does not get the rest of the answer because it left or read too slowly.
+// clientGone reports whether the client cannot get the rest of the answer, because it left or read too slowly.
 func (r *request) clientGone() bool { return r.answer.cut || r.clientLeft() }
 
-// traceID returns the id by which the log finds the request.
+// traceID returns the ID that finds the request in the log.
 func (r *request) traceID() string {
 	if span := trace.SpanContextFromContext(r.outer); span.IsValid() {
 		return span.TraceID().String()
@@ -125,8 +127,8 @@ func (r *request) traceID() string {
 // routeKey is a route as echo knows it.
 type routeKey struct{ method, path string }
 
-// routeAdded learns of each route that is registered. GET serves HEAD too, unless HEAD has a handler of its own, and
-// echo answers OPTIONS.
+// routeAdded records each registered route. A GET route also serves HEAD, unless HEAD has a separate handler, and echo
+// answers OPTIONS.
 func (s *Server) routeAdded(_ string, added echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
 	template := templateOf(added.Path)
 	s.routes[routeKey{added.Method, added.Path}] = template
@@ -136,7 +138,7 @@ func (s *Server) routeAdded(_ string, added echo.Route, handler echo.HandlerFunc
 	}
 }
 
-// templateOf writes echo's path with parameters in braces, as the contract and the metrics do.
+// templateOf rewrites echo's path with parameters in braces, as in the contract and the metrics.
 func templateOf(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {

@@ -10,38 +10,38 @@ import (
 	"time"
 )
 
-// A client must read an answer at partSize in partTime, 64 KiB/s, or its connection is cut: until an answer is written
-// the replica holds it.
+// A client must read an answer at partSize in partTime, 64 KiB/s, or its connection is cut: the replica holds an answer
+// in memory until it is written.
 const (
-	// unhurried is how much of an answer has the time of the whole: moving a deadline costs something, which most
-	// answers need not pay.
+	// unhurried is how much of an answer may take the time of the whole: moving a deadline has a cost, which most answers
+	// need not pay.
 	unhurried = 64 << 10
 	partSize  = 320 << 10
 	partTime  = 5 * time.Second
-	// sendBuffer is asked of the kernel for each connection, which takes up to 4 MiB of an answer otherwise. A full one
-	// lets the writer go on only when a third of it is free, and a slow client would seem to make no progress for a
-	// while: with 4 MiB one that read 250 KiB/s was cut.
+	// sendBuffer is the size of each connection's send buffer. The kernel would buffer up to 4 MiB of an answer, and it
+	// wakes the writer only when a third of a full buffer is free. A slow client then seems to make no progress: with
+	// 4 MiB, a client reading at 250 KiB/s was cut.
 	sendBuffer = 256 << 10
 )
 
 // limitSendBuffer is a ConnContext of http.Server.
 func limitSendBuffer(ctx context.Context, c net.Conn) context.Context {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // the connection is gone, or the first use of it says why
+		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection is gone, which its first use reports
 	}
 	return ctx
 }
 
-// answerWriter is the http.ResponseWriter of one request. It writes a large answer in parts and gives each a deadline
-// of its own: a client that stops reading is cut when one has passed, however much the sockets' buffers took before.
-// With HTTP/2 the deadline is the stream's. The time in which a handler makes a part counts too.
+// answerWriter is the http.ResponseWriter of one request. It writes a large answer in parts with a deadline each: a
+// client that stops reading is cut at the next deadline, however much the socket buffers took before. With HTTP/2 the
+// deadline applies to the stream. The time that a handler takes to produce a part counts too.
 type answerWriter struct {
 	http.ResponseWriter
 
 	partTime time.Duration
 	by       time.Time // the deadline of the whole answer
-	deadline time.Time // the present part's
-	left     int       // bytes of the present part
+	deadline time.Time // of the current part
+	left     int       // bytes left in the current part
 	cut      bool      // the client was too slow
 }
 
@@ -52,7 +52,7 @@ func newAnswerWriter(w http.ResponseWriter, partTime time.Duration, by time.Time
 // Unwrap is for http.ResponseController.
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write returns the connection's error, or the stream's, after which no more of the answer can be written.
+// Write returns the error of the connection or stream, after which no more of the answer can be written.
 func (w *answerWriter) Write(p []byte) (written int, err error) {
 	for {
 		n, err := w.ResponseWriter.Write(p[written:min(written+w.left, len(p))])
@@ -60,11 +60,13 @@ func (w *answerWriter) Write(p []byte) (written int, err error) {
 		w.left -= n
 		if err != nil {
 			w.cut = errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(w.deadline)
-			return written, err //nolint:wrapcheck // as an io.Writer does
+			return written, err //nolint:wrapcheck // an io.Writer returns the error as it is
 		}
+
 		if written == len(p) {
 			return written, nil
 		}
+
 		if err := w.nextPart(); err != nil {
 			return written, err
 		}
@@ -77,8 +79,8 @@ func (w *answerWriter) nextPart() error {
 		w.deadline = w.by
 	}
 	err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.deadline)
-	if err != nil && !errors.Is(err, http.ErrNotSupported) { // a test without a connection
-		return fmt.Errorf("httpserver: the time for a part of the answer: %w", err)
+	if err != nil && !errors.Is(err, http.ErrNotSupported) { // a test has no connection
+		return fmt.Errorf("httpserver: set the deadline for a part of the answer: %w", err)
 	}
 	return nil
 }

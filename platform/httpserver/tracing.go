@@ -16,44 +16,49 @@ import (
 )
 
 const (
-	// attributeCode is the code of the error table that the answer names.
+	// attributeCode is the answer's code in the error table.
 	attributeCode = attribute.Key("rowlock.code")
 	// attributeLeft says that the client closed its connection before it had its answer.
 	attributeLeft = attribute.Key("rowlock.client_left")
 )
 
-// startSpan puts a span around a request, below the one that the client's traceparent names. It has the method, the
-// route's template and the answer's status, all of which come from closed lists. The path, the query, the client's
-// address and its User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and
-// anything may stand in the rest. Without tracing the span is none.
+// startSpan starts a request's span, as a child of the span in the client's traceparent. Its attributes are the method,
+// the route's template and the answer's status, all from closed lists. It leaves out the path, the query, the client's
+// address and its User-Agent, which is why this is not otelecho: paths contain ids and keys, and the rest may contain
+// anything. Without tracing it returns a no-op span.
 func (s *Server) startSpan(r *request) trace.Span {
 	if s.tracer == nil {
 		return noop.Span{}
 	}
 	in := r.Request()
 	name, attributes := described(in, r)
+
 	ctx := s.deps.Propagator.Extract(r.outer, propagation.HeaderCarrier(in.Header))
 	ctx, span := s.tracer.Start( //nolint:spancheck // the caller ends it
 		ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+
 	r.outer = r.carry(ctx)
 	r.SetRequest(in.WithContext(r.outer))
 	return span //nolint:spancheck // as above
 }
 
-// described returns the name and the attributes with which a request's span begins.
+// described returns the initial name and attributes of a request's span.
 func described(in *http.Request, r *request) (name string, attributes []attribute.KeyValue) {
 	method := canonicalMethod(in.Method)
 	name = method
 	if method == methodOther {
-		method, name = "_OTHER", "HTTP" // as OpenTelemetry's conventions want them
+		method, name = "_OTHER", "HTTP" // OpenTelemetry's conventions
 	}
+
 	version := strconv.Itoa(in.ProtoMajor)
 	if in.ProtoMajor < 2 { // HTTP/2 has no minor version
 		version += "." + strconv.Itoa(in.ProtoMinor)
 	}
+
 	attributes = []attribute.KeyValue{
 		semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme("http"), semconv.NetworkProtocolVersion(version),
 	}
+
 	if r.route != "" {
 		name += " " + r.route
 		attributes = append(attributes, semconv.HTTPRoute(r.route))
@@ -61,32 +66,35 @@ func described(in *http.Request, r *request) (name string, attributes []attribut
 	return name, attributes
 }
 
-// conclude gives the span its outcome. A 4xx is the client's, and no failure of the server's span; nor is what failed
-// because the client left.
+// conclude records the outcome in the span. A 4xx is the client's fault and no failure of the span; nor is a failure
+// caused by the client's leaving.
 func conclude(span trace.Span, r *request, status int) {
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+
 	kind := strconv.Itoa(status)
 	if code := r.code(); code != "" {
 		span.SetAttributes(attributeCode.String(code))
 		kind = code
 	}
+
 	if r.clientLeft() {
 		span.SetAttributes(attributeLeft.Bool(true))
 		if r.stack == nil {
 			return
 		}
 	}
+
 	if status >= http.StatusInternalServerError {
 		span.SetAttributes(semconv.ErrorTypeKey.String(kind))
 		span.SetStatus(codes.Error, "")
 	}
 }
 
-// Operation returns middleware that puts a span around what a handler does, below the request's span. The name is a
-// constant such as "counts.increase". Without tracing, which is a nil ops, it adds nothing.
+// Operation returns middleware that adds a span around the handler, below the request's span. The name is a constant
+// such as "counts.increase". If ops is nil, tracing is off and nothing is added.
 func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		if ops == nil {
@@ -101,10 +109,10 @@ func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 	}
 }
 
-// Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its
+// Operations returns the middleware for each operation of a contract; names maps an operationId to the name of its
 // span. The result fits RegisterHandlersOptions of generated code.
 func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
-	all := make(map[string][]echo.MiddlewareFunc, len(names)) // to which a service may add
+	all := make(map[string][]echo.MiddlewareFunc, len(names)) // not nil: a service may add to it
 	if ops == nil {
 		return all
 	}

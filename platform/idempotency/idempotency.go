@@ -1,4 +1,4 @@
-// Package idempotency has what the APIs whose requests have a key share: the headers and the grammar of the key.
+// Package idempotency defines the headers of requests with an idempotency key, and the syntax of the key.
 package idempotency
 
 import (
@@ -8,29 +8,31 @@ import (
 )
 
 const (
-	// Header carries the key of a request; a repeat carries the same.
+	// Header carries the key of a request. A repeat carries the same key.
 	Header = "Idempotency-Key"
-	// Replayed is "true" on an answer that was given to an earlier request.
+	// Replayed is "true" on an answer that repeats the answer to an earlier request.
 	Replayed = "Idempotent-Replayed"
 )
 
-// ParseKey parses the value of the header, bare or quoted: "abc" in quotes is a string of RFC 9651 and the same key as
-// abc. A key has 1 to 255 printable characters of ASCII; the error is INVALID_FIELD.
+// ParseKey parses the header's value, bare or quoted: "abc" in quotes is a string of RFC 9651 and the same key as abc.
+// A key has 1 to 255 printable ASCII characters; the error is INVALID_FIELD.
 func ParseKey(header string) (string, error) {
 	const longest = 255
 	key, ok := header, true
 	if strings.HasPrefix(header, `"`) {
 		key, ok = unquote(header)
 	}
+
 	switch {
 	case !ok:
 		return "", invalid("begins with a quote and is not a well-formed quoted string")
 	case key == "" || len(key) > longest:
 		return "", invalid("must have 1 to 255 characters")
 	}
+
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
-			return "", invalid("must be printable characters of ASCII")
+			return "", invalid("must consist of printable ASCII characters")
 		}
 	}
 	return key, nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Every returns the Run of a part that calls work at the interval until its context ends: half of the interval more or
-// less, so that replicas which started together do not stay together. The first time comes after first, or the interval
-// where that is shorter.
+// Every returns the Run of a part that calls work at the interval until its context ends. It varies each wait by up to
+// half, so that replicas which started together drift apart. The first wait is first, or the interval if that is
+// shorter.
 func Every(first, interval time.Duration, work func(ctx context.Context)) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		for wait := min(first, interval); ; wait = interval {

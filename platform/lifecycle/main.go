@@ -20,15 +20,15 @@ const (
 	exitUsage = 2
 )
 
-// Program is what a main package hands to [Main].
+// Program describes a binary to [Main].
 type Program struct {
 	// Name is the name of the binary, such as "counts".
 	Name string
 	// Summary says in one line what the binary is for; --help prints it.
 	Summary string
-	// Config returns a pointer to a new configuration struct, whose variables --help prints. Nil leaves the table out.
+	// Config returns a pointer to a new configuration struct; --help prints its variables. If nil, there is no table.
 	Config func() any
-	// Commands are what the binary can do beside version, at least one; the first is the default.
+	// Commands are the commands of the binary besides version, at least one; the first is the default.
 	Commands []Command
 }
 
@@ -42,14 +42,15 @@ type Command struct {
 	Run func(ctx context.Context, environ map[string]string) error
 }
 
-// Main runs the command that args name, the first one when they name none, and returns the exit status: 0, 1 when the
-// command failed, 2 for a bad command line. It writes an error to stderr in one sentence. args are those after the
-// program's name, environ is config.Environ().
+// Main runs the command that args name, or the first one if args are empty. It returns the exit status: 0, 1 if the
+// command failed, 2 for a bad command line. It writes an error to stderr in one sentence. args exclude the program's
+// name; environ is config.Environ().
 func Main(p Program, args []string, environ map[string]string, stdout, stderr io.Writer) int {
 	p.Commands = append(slices.Clip(p.Commands), Command{
 		Name: "version", Help: "print the version",
 		Run: func(context.Context, map[string]string) error { return p.printVersion(stdout) },
 	})
+
 	status := exitError
 	var err error
 	if slices.ContainsFunc(args, asksForHelp) {
@@ -61,15 +62,17 @@ func Main(p Program, args []string, environ map[string]string, stdout, stderr io
 		defer stop()
 		err = cmd.Run(ctx, environ)
 	}
+
 	if err == nil {
 		return exitOK
 	}
+
 	_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 	return status
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM, after which these signals have their
-// default effect again.
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM. After that these signals have their default
+// effect again.
 func notifyContext(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -80,19 +83,23 @@ func asksForHelp(arg string) bool {
 	return strings.TrimLeft(arg, "-") == "help" || arg == "-h"
 }
 
-// find returns the command that args name: at most one, the first command when they are empty.
+// find returns the command that args name, or the first one if args are empty.
 func (p Program) find(args []string) (Command, error) {
 	if len(args) == 0 {
 		return p.Commands[0], nil
 	}
+
 	names := make([]string, len(p.Commands))
 	for i, c := range p.Commands {
 		names[i] = c.Name
 	}
+
+	// version is accepted as a flag too.
 	name := args[0]
 	if strings.TrimLeft(name, "-") == "version" {
 		name = "version"
 	}
+
 	i := slices.Index(names, name)
 	switch {
 	case strings.HasPrefix(name, "-"):
@@ -102,6 +109,7 @@ func (p Program) find(args []string) (Command, error) {
 	case len(args) > 1:
 		return Command{}, fmt.Errorf("unexpected argument %q after %s", args[1], name)
 	}
+
 	return p.Commands[i], nil
 }
 
@@ -109,18 +117,21 @@ func (p Program) find(args []string) (Command, error) {
 func (p Program) printHelp(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
+
 	commands := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for i, c := range p.Commands {
 		if i == 0 {
 			c.Help += " (default)"
 		}
-		_, _ = fmt.Fprintf(commands, "  %s\t%s\n", c.Name, c.Help) // a strings.Builder does not fail
+		_, _ = fmt.Fprintf(commands, "  %s\t%s\n", c.Name, c.Help) // writes to a strings.Builder, which cannot fail
 	}
+
 	err := commands.Flush()
 	if err == nil && p.Config != nil {
 		b.WriteString("\nEnvironment:\n")
 		err = config.Usage(&b, p.Config())
 	}
+
 	if err == nil {
 		_, err = io.WriteString(w, b.String())
 	}

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// forcedStopGrace is how much longer than the shutdown timeout all parts together may take, so that what only needs
-// closing is still closed.
+// forcedStopGrace is how much longer than the shutdown timeout all parts together may take, so that parts which only
+// need closing are still closed.
 const forcedStopGrace = time.Second
 
-// Run starts the parts in order and waits until ctx ends or a part fails. Then it stops those that were started, in
-// reverse, within shutdownTimeout for all of them together. When that is over the contexts of the stops have ended;
-// one second later Run returns, even when a part still hangs.
+// Run starts the parts in order and waits until ctx ends or a part fails. Then it stops the started parts in reverse
+// order, within shutdownTimeout for all of them together. At that deadline the contexts of the stops end; one second
+// later Run returns, even if a part still hangs.
 //
-// It returns nil when ctx ended and every part stopped without an error. Otherwise it returns all errors, the cause
-// first, each with its part's name: of a part that failed, could not start, or did not stop. It logs the steps but
-// not the errors: the caller reports these.
+// It returns nil if ctx ended and every part stopped without an error. Otherwise it returns all errors, each with its
+// part's name and the cause first: a part failed, could not start, or did not stop. It logs the steps but not the
+// errors: the caller reports those.
 func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, parts ...Part) error {
 	begin := time.Now()
 	life, end := context.WithCancelCause(ctx) // ends with ctx or with the first part that fails
@@ -37,6 +37,7 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 	}
 	<-life.Done()
 
+	// The cause of the stop comes first among the errors.
 	var failed *failure
 	if errors.As(context.Cause(life), &failed) {
 		err = errors.Join(failed, err)
@@ -46,18 +47,19 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 		reason = context.Cause(life).Error()
 	}
 	log.InfoContext(ctx, "stopping", slog.String("reason", reason), milliseconds("within_ms", shutdownTimeout))
+
 	begin = time.Now()
 	err = errors.Join(err, stopAll(ctx, log, shutdownTimeout, started, failed))
 	log.InfoContext(ctx, "stopped", milliseconds("ms", time.Since(begin)))
 	return err
 }
 
-// milliseconds returns an attribute with d in milliseconds, with three decimals at most.
+// milliseconds returns an attribute with d in milliseconds, with at most three decimals.
 func milliseconds(key string, d time.Duration) slog.Attr {
 	return slog.Float64(key, float64(d.Microseconds())/1000)
 }
 
-// startAll starts the parts in order, until life ends or one cannot start, and returns those that were started.
+// startAll starts the parts in order, until life ends or a part cannot start. It returns the started parts.
 func startAll(
 	life context.Context, end context.CancelCauseFunc, log *slog.Logger, cancelGrace time.Duration, parts []Part,
 ) ([]*running, error) {
@@ -68,17 +70,19 @@ func startAll(
 			return started, nil
 		default:
 		}
+
 		if err := start(life, part, cancelGrace); err != nil {
 			return started, fmt.Errorf("%s: %w", part.Name, err)
 		}
+
 		started = append(started, launch(life, part, end))
 		log.DebugContext(life, "part started", slog.String("part", part.Name))
 	}
 	return started, nil
 }
 
-// start calls the part's Start. When life ends meanwhile, Start has the time cancelGrace to return: one that ignores
-// its context must not hold the process.
+// start calls the part's Start. If life ends meanwhile, Start has cancelGrace to return: a part that ignores its
+// context must not hold the process.
 func start(life context.Context, part Part, cancelGrace time.Duration) error {
 	if part.Start == nil {
 		return nil
@@ -101,7 +105,8 @@ func start(life context.Context, part Part, cancelGrace time.Duration) error {
 	}
 }
 
-// stopAll stops the parts in reverse. The context of the stops has the values of ctx, not its end, and the deadline.
+// stopAll stops the parts in reverse order, within the timeout for all together. The stops' contexts have the values of
+// ctx, but do not end with it.
 func stopAll(
 	ctx context.Context, log *slog.Logger, timeout time.Duration, started []*running, reported *failure,
 ) error {

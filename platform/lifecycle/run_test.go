@@ -108,7 +108,7 @@ func TestAFailedStartStopsWhatWasStarted(t *testing.T) {
 func TestAPartThatEndsByItselfStopsTheRest(t *testing.T) {
 	t.Parallel()
 	for end, want := range map[error]string{
-		errBoom: "bad: boom", nil: "bad: ended by itself", context.Canceled: "bad: context canceled",
+		errBoom: "bad: boom", nil: "bad: ended unexpectedly", context.Canceled: "bad: context canceled",
 	} {
 		bubble(t, func(ctx context.Context) {
 			j := &journal{}

@@ -12,8 +12,8 @@ import (
 //	-ldflags "-X github.com/rowlock/rowlock/platform/lifecycle.version=v1.2.3"
 var version string
 
-// Version returns the version of the binary: the one that the linker was given, else that of the main module as the
-// go command recorded it (a tag, or a pseudo-version with time and commit), else "devel".
+// Version returns the version of the binary: the one given to the linker, else the main module's version as recorded by
+// the go command (a tag, or a pseudo-version with time and commit), else "devel".
 func Version() string {
 	if version != "" {
 		return version

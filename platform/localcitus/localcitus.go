@@ -1,5 +1,5 @@
 // Package localcitus runs a Citus cluster on this machine: a coordinator and workers, each a private PostgreSQL server
-// of package localpg. The extension has to be installed for the server that localpg finds.
+// of package localpg. The extension must be installed for the server that localpg finds.
 package localcitus
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// ErrNotInstalled means that the server has no extension citus.
+// ErrNotInstalled means that the server lacks the extension citus.
 var ErrNotInstalled = errors.New("the extension citus is not installed for this PostgreSQL (pg_available_extensions)")
 
 // Options describe a cluster.
 type Options struct {
-	// Server are the options of each node. Its settings override those that Citus needs.
+	// Server holds the options of each node. Its settings override those that Citus needs.
 	Server localpg.Options
-	// Database is made on each node, and distributed; postgres when empty.
+	// Database is the database to create on each node and to distribute. Defaults to postgres.
 	Database string
-	// Workers is how many there are at first.
+	// Workers is the initial number of workers.
 	Workers int
-	// Through returns the port of 127.0.0.1 at which the other nodes reach a worker, such as a proxy's; nil stands for
-	// the worker's own.
+	// Through returns the port of 127.0.0.1 at which the other nodes reach a worker, such as a proxy's port; nil selects
+	// the worker's port.
 	Through func(worker *Node) (port int, err error)
 }
 
@@ -40,9 +40,9 @@ type Options struct {
 type Node struct {
 	*localpg.Server
 
-	// URL is that of the database, by the superuser.
+	// URL is the database's URL for the superuser.
 	URL string
-	// Port is where the other nodes reach it.
+	// Port is the port at which the other nodes reach it.
 	Port int
 }
 
@@ -55,7 +55,7 @@ type Cluster struct {
 	nodes []*Node // the coordinator first
 }
 
-// Installed returns ErrNotInstalled where the server that would run has no extension citus. It starts one to ask.
+// Installed returns ErrNotInstalled if the server lacks the extension citus. It starts one to find out.
 func Installed(ctx context.Context, o localpg.Options) (err error) {
 	server, err := localpg.Start(ctx, o)
 	if err != nil {
@@ -75,17 +75,19 @@ func Installed(ctx context.Context, o localpg.Options) (err error) {
 	})
 }
 
-// Start starts a cluster. Where the extension is not installed the first server does not start; see [Installed].
+// Start starts a cluster. It fails with the first node if the extension is not installed; see [Installed].
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if o.Database == "" {
 		o.Database = "postgres"
 	}
+
 	settings := map[string]string{
 		"shared_preload_libraries": "citus", "citus.node_conninfo": "sslmode=disable",
-		"max_prepared_transactions": "200", "wal_level": "logical", // for moves of shards that let writers in
+		"max_prepared_transactions": "200", "wal_level": "logical", // to move shards without blocking writers
 	}
 	maps.Copy(settings, o.Server.Settings)
 	o.Server.Settings = settings
+
 	c := &Cluster{options: o, password: rand.Text()}
 	coordinator, err := c.start(ctx)
 	if err == nil {
@@ -96,28 +98,32 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			_, err = c.AddWorker(ctx)
 		}
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
 
-// start starts a server that can be a node. All nodes have one password, by which they log in to each other.
+// start starts a server that can become a node. The nodes log in to each other with a common password.
 func (c *Cluster) start(ctx context.Context) (*Node, error) {
 	server, err := localpg.Start(ctx, c.options.Server)
 	if err != nil {
 		return nil, err
 	}
+
 	node := &Node{Server: server, Port: server.Port()}
 	c.mu.Lock()
-	c.nodes = append(c.nodes, node) // to be stopped, whatever comes
+	c.nodes = append(c.nodes, node) // Stop must end it whatever happens next
 	c.mu.Unlock()
+
 	u, err := url.Parse(server.URL(c.options.Database))
 	if err != nil {
 		return nil, errors.New("the server's URL cannot be read") // err would repeat the password
 	}
 	u.User = url.UserPassword(localpg.Superuser, c.password)
 	node.URL = u.String()
+
 	database := pq.QuoteIdentifier(c.options.Database)
 	err = onSession(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
 		if c.options.Database != "postgres" {
@@ -141,7 +147,8 @@ func (c *Cluster) AddWorker(ctx context.Context) (*Node, error) {
 		return nil, err
 	}
 	if c.options.Through != nil {
-		if node.Port, err = c.options.Through(node); err != nil {
+		node.Port, err = c.options.Through(node)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -155,15 +162,15 @@ func (c *Cluster) Coordinator() *Node {
 	return c.nodes[0]
 }
 
-// Workers returns the workers in the order in which they were added.
+// Workers returns the workers in the order of their addition.
 func (c *Cluster) Workers() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.nodes[1:])
 }
 
-// Execute runs statements on a node, each on its own. Of one that fails the error has the first words alone: statements
-// may hold passwords.
+// Execute runs statements on a node, without a transaction around them. An error contains only the first words of the
+// statement, which may contain a password.
 func (c *Cluster) Execute(ctx context.Context, node *Node, statements ...string) error {
 	return onSession(ctx, node.URL, func(conn *sql.Conn) error {
 		for _, statement := range statements {

@@ -1,6 +1,6 @@
-// Package localmaria runs a private MariaDB server that belongs to this process, as package localpg
-// does for PostgreSQL, for tests and benchmarks. It uses the installed server; nothing is
-// downloaded. The server cannot outlive the process (package guard).
+// Package localmaria runs a private MariaDB server that belongs to this process, like package localpg for
+// PostgreSQL, for tests and benchmarks. It uses the installed server and downloads nothing. The server
+// cannot outlive the process (package guard).
 package localmaria
 
 import (
@@ -26,15 +26,15 @@ import (
 // ErrNotInstalled means that the machine has no MariaDB server.
 var ErrNotInstalled = errors.New("no MariaDB server is installed here (Debian: mariadb-server)")
 
-// Superuser is the account that owns a server made here.
+// Superuser is the account that owns a server started here.
 const Superuser = "rowlock"
 
 // Options configure a private server.
 type Options struct {
-	// Parent is where the server's folder is made; empty: in memory where there is room, else where
-	// the system keeps temporary files. The server's end removes the folder, by Stop or by the guard.
+	// Parent is where to create the server's folder; empty: in memory if there is room, else where the
+	// system keeps temporary files. The server's end removes the folder, through Stop or the guard.
 	Parent string
-	// Settings are the server's settings, as on its command line without the dashes:
+	// Settings are the server's settings as on its command line, without the dashes:
 	// {"innodb-doublewrite": "0"}.
 	Settings map[string]string
 }
@@ -51,26 +51,31 @@ type Server struct {
 	password string
 }
 
-// Start makes a data folder and starts its server. It returns when the server takes connections.
+// Start creates a data folder and starts its server. It returns when the server accepts connections.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	daemon, install := find("mariadbd"), find("mariadb-install-db")
 	if daemon == "" || install == "" {
 		return nil, ErrNotInstalled
 	}
-	user, err := guard.Unprivileged() // any account but root's will do
+
+	user, err := guard.Unprivileged() // any account but root would do
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := guard.TempFolder(o.Parent, "rowlock-mariadb-*")
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{settings: o.Settings, dir: dir, daemon: daemon, user: user, password: rand.Text()}
 	s.Server = guard.NewServer(guard.Config{
 		Name: "MariaDB", Spec: s.spec, LogFile: filepath.Join(dir, "server.log"), Ready: s.ping,
 		Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
 	})
-	if err = s.initialise(ctx, install); err == nil {
+
+	err = s.initialise(ctx, install)
+	if err == nil {
 		err = s.Start(ctx, 0)
 	}
 	if err != nil {
@@ -79,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// find searches PATH and the folders where packages put the programs; root's PATH may lack sbin.
+// find searches PATH and the folders where packages install the programs; root's PATH may lack sbin.
 func find(program string) string {
 	for _, dir := range []string{
 		"", "/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin",
@@ -94,16 +99,18 @@ func find(program string) string {
 func (s *Server) data() string     { return filepath.Join(s.dir, "data") }
 func (s *Server) initFile() string { return filepath.Join(s.dir, "init.sql") }
 
-// initialise makes the data folder and the account.
+// initialise creates the data folder and the account.
 func (s *Server) initialise(ctx context.Context, install string) error {
 	account := "CREATE USER IF NOT EXISTS '" + Superuser + "'@'127.0.0.1' IDENTIFIED BY '" + s.password + "';\n" +
 		"GRANT ALL ON *.* TO '" + Superuser + "'@'127.0.0.1' WITH GRANT OPTION;\n" +
-		// install-db makes accounts without a password. The socket's stays: it lies in the data folder.
+		// install-db creates accounts without a password. The one for the socket remains: the socket is in the data folder.
 		"DROP USER IF EXISTS 'root'@'127.0.0.1';\nDROP USER IF EXISTS 'root'@'::1';\n"
+
 	err := errors.Join(os.Mkdir(s.data(), 0o700), s.user.Own(s.data()), s.user.WriteFile(s.initFile(), account))
 	if err != nil {
 		return fmt.Errorf("prepare the MariaDB server's folder: %w", err)
 	}
+
 	spec := s.program(install, "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.data(),
 		"--auth-root-authentication-method=normal", "--skip-test-db", logFileSize)
 	if err := guard.Run(ctx, spec, s.LogFile()); err != nil {
@@ -115,7 +122,7 @@ func (s *Server) initialise(ctx context.Context, install string) error {
 // logFileSize keeps the folder small.
 const logFileSize = "--innodb-log-file-size=64M"
 
-// program returns what runs one of MariaDB's programs.
+// program describes how to run one of MariaDB's programs.
 func (s *Server) program(path string, args ...string) guard.Spec {
 	return guard.Spec{
 		Path: path, Args: args, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", "LC_ALL=C", "TZ=UTC"}, Dir: "/",
@@ -123,7 +130,7 @@ func (s *Server) program(path string, args ...string) guard.Spec {
 	}
 }
 
-// spec returns what runs the server.
+// spec describes how to run the server.
 func (s *Server) spec(port int) (guard.Spec, error) {
 	all := map[string]string{"max-connections": "400", "default-time-zone": "+00:00"}
 	maps.Copy(all, s.settings)
@@ -139,7 +146,7 @@ func (s *Server) spec(port int) (guard.Spec, error) {
 	return s.program(s.daemon, args...), nil
 }
 
-// ping returns nil when the server takes connections of its account.
+// ping returns nil when the server accepts connections of its account.
 func (s *Server) ping(ctx context.Context) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = Superuser, s.password, "tcp", s.Address(), "mysql"
@@ -152,7 +159,7 @@ func (s *Server) ping(ctx context.Context) error {
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
-// URL returns the URL of a database of this server, for package sqldb, with the superuser's name and
+// URL returns the URL of a database of this server for package sqldb, with the superuser's name and
 // password.
 func (s *Server) URL(database string) string {
 	u := url.URL{
@@ -162,8 +169,8 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-// Stop ends the server at once and removes its folder.
+// Stop ends the server immediately and removes its folder.
 func (s *Server) Stop() error {
-	// Nothing is kept, so nothing has to be written.
+	// The folder is removed, so a clean shutdown would be wasted.
 	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
 }

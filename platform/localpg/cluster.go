@@ -17,18 +17,19 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// rootHome holds root's clusters when the server's account may not enter the requested folder.
+// rootHome holds root's clusters if the server's account may not enter the requested folder.
 const rootHome = "/var/lib/rowlock"
 
-// home makes the folder of a cluster and returns it: a new one for a temporary server, else o.Dir;
-// but a folder below /var/lib/rowlock when root runs it and the server's account may not enter that
-// (a clone below /root, for example).
+// home creates the folder of a cluster and returns it: o.Dir, or a new folder for a temporary server. It
+// returns a folder below /var/lib/rowlock instead if root runs the server and the server's account may
+// not enter the former (a clone below /root, for example).
 func home(ctx context.Context, o Options, user *guard.User) (dir string, err error) {
 	if o.Dir == "" {
 		sweep(ctx)
 		dir, err = guard.TempFolder(o.Parent, tempPattern)
 	} else {
-		if dir, err = filepath.Abs(o.Dir); err == nil {
+		dir, err = filepath.Abs(o.Dir)
+		if err == nil {
 			err = makeFolder(dir)
 		}
 	}
@@ -39,24 +40,25 @@ func home(ctx context.Context, o Options, user *guard.User) (dir string, err err
 		return dir, nil
 	}
 
+	// The name contains the requested folder's path, so that clones do not share a cluster.
 	sum := sha256.Sum256([]byte(dir))
 	other := filepath.Join(rootHome, filepath.Base(dir)+"-"+hex.EncodeToString(sum[:4]))
 	if err := errors.Join(makeFolder(rootHome), makeFolder(other)); err != nil {
 		return "", fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s: %w", user.Name, dir, err)
 	}
 	o.sayf("The user %s, as whom PostgreSQL runs for root, may not enter %s: the data goes to %s", user.Name, dir, other)
-	_ = os.Remove(dir) // fails, as it should, when the folder holds other files
+	_ = os.Remove(dir) // fails if the folder holds other files, as it should
 	return other, nil
 }
 
-// makeFolder makes a folder unless it exists. The server's account can enter it, whatever our
-// umask; the cluster in it is 0700.
+// makeFolder creates a folder unless it exists. The server's account can enter it whatever our umask;
+// the cluster in it has mode 0700.
 func makeFolder(path string) error {
 	if exists(path) {
 		return nil
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // as the comment says
-		return err //nolint:wrapcheck // names the folder already; the caller says what it is for
+		return err //nolint:wrapcheck // names the folder; the caller says what it is for
 	}
 	return os.Chmod(path, 0o755) //nolint:gosec,wrapcheck // as above
 }
@@ -64,27 +66,30 @@ func makeFolder(path string) error {
 const (
 	// tempPattern names the folders of temporary servers.
 	tempPattern = "rowlock-postgres-*"
-	// sweepAfter is the age from which they are looked at.
+	// sweepAfter is the age from which sweep considers them.
 	sweepAfter = 24 * time.Hour
 )
 
-// sweep removes the temporary servers of processes that were killed together with their guards a day
-// ago or more. It ignores those of other users, and what it cannot remove, such as one in use.
+// sweep removes the temporary servers of processes that were killed together with their guards at least
+// a day ago. It skips folders of other users and folders that are in use.
 func sweep(ctx context.Context) {
 	for _, parent := range guard.TempFolders() {
 		folders, err := filepath.Glob(filepath.Join(parent, tempPattern))
 		if err != nil {
 			return
 		}
+
 		for _, dir := range folders {
 			info, err := os.Lstat(dir)
 			if err != nil || time.Since(info.ModTime()) < sweepAfter {
 				continue
 			}
-			// The parent is open to all users: root must not follow the files of another one.
+
+			// Anybody can write to the parent: root must not follow another user's files.
 			if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || !info.IsDir() {
 				continue
 			}
+
 			if locks, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {
 				_ = os.RemoveAll(dir)
 				locks.release()
@@ -93,10 +98,10 @@ func sweep(ctx context.Context) {
 	}
 }
 
-// clusterMajor returns the major version of the cluster in dir; 0 when there is none yet.
+// clusterMajor returns the major version of the cluster in dir; 0 if there is none.
 func clusterMajor(dir string) int { return readNumber(filepath.Join(dataDir(dir), "PG_VERSION")) }
 
-// initialise makes the cluster unless it exists, and learns the superuser's password.
+// initialise creates the cluster unless it exists, and reads or creates the superuser's password.
 func (s *Server) initialise(ctx context.Context) error {
 	if clusterMajor(s.dir) != 0 {
 		s.password = strings.TrimSpace(readFile(passwordFile(s.dir)))
@@ -112,15 +117,15 @@ func (s *Server) initialise(ctx context.Context) error {
 		return err
 	}
 	return s.build(func(unfinished string) error {
-		// The C locale is on every system and orders by bytes.
+		// Every system has the C locale. It orders by bytes.
 		args := append(s.noSync(), "-D", unfinished, "-U", Superuser, "--pwfile="+passwordFile(s.dir),
 			"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C")
 		return s.run(ctx, "initdb", args...)
 	})
 }
 
-// build makes the cluster's folder, which fill gets under another name until it is complete, so that a program that is
-// killed leaves no half-made cluster.
+// build creates the cluster's folder. fill works under another name until the cluster is complete, so that a killed
+// program leaves no unfinished cluster.
 func (s *Server) build(fill func(unfinished string) error) error {
 	unfinished := dataDir(s.dir) + ".new"
 	if err := errors.Join(os.RemoveAll(unfinished), os.Mkdir(unfinished, 0o700), s.user.Own(unfinished)); err != nil {
@@ -135,7 +140,7 @@ func (s *Server) build(fill func(unfinished string) error) error {
 	return nil
 }
 
-// noSync returns the option by which PostgreSQL's programs write without fsync, where the server does so.
+// noSync returns the option that makes PostgreSQL's programs skip fsync, if the server skips it.
 func (s *Server) noSync() []string {
 	if s.opts.Settings["fsync"] == "off" {
 		return []string{"--no-sync"}
@@ -146,7 +151,7 @@ func (s *Server) noSync() []string {
 // run runs one of PostgreSQL's programs to its end.
 func (s *Server) run(ctx context.Context, name string, args ...string) error {
 	if !executable(filepath.Join(s.bin.binDir, name)) {
-		return fmt.Errorf("%s has no program %s (a downloaded PostgreSQL has not): install PostgreSQL", s.bin.binDir, name)
+		return fmt.Errorf("%s lacks the program %s, like a downloaded PostgreSQL: install PostgreSQL", s.bin.binDir, name)
 	}
 	if err := guard.Run(ctx, s.program(name, args...), logFile(s.dir)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -154,8 +159,7 @@ func (s *Server) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// readFile returns a file's text, or "" when it cannot be read, which callers treat like an empty
-// file.
+// readFile returns a file's text, or "" if it cannot be read, which callers treat like an empty file.
 func readFile(path string) string {
 	text, err := os.ReadFile(path) //nolint:gosec // files of the data folder
 	if err != nil {
@@ -164,7 +168,7 @@ func readFile(path string) string {
 	return string(text)
 }
 
-// readNumber returns the number in the first line of a file; 0 when there is none.
+// readNumber returns the number in the first line of a file; 0 if there is none.
 func readNumber(path string) int {
 	line, _, _ := strings.Cut(readFile(path), "\n")
 	n, err := strconv.Atoi(strings.TrimSpace(line))

@@ -17,12 +17,12 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// BinVariable names the environment variable with the folder of initdb and postgres. When it is set,
-// no other folder is searched.
+// BinVariable names the environment variable with the folder of initdb and postgres. If it is set, no
+// other folder is searched.
 const BinVariable = "ROWLOCK_POSTGRES_BIN"
 
-// oldest is the first major version with client_connection_check_interval, without which the server
-// carries out the waiting statement of a dead client later. It works, though its upstream support has ended.
+// oldest is the first major version with client_connection_check_interval. Without it the server
+// would later execute the waiting statement of a dead client. Upstream support has ended, but it works.
 const oldest = 14
 
 // ErrNotFound means that no usable server is installed.
@@ -35,9 +35,9 @@ type installation struct {
 }
 
 // Find returns the folder of the newest installed PostgreSQL server (14 or later). It searches the
-// folder named by BinVariable, or else PATH and the usual folders of Debian, Fedora, Homebrew and
-// others. environ is the environment, as config.Environ returns it. Without a usable server Find
-// returns ErrNotFound with the unusable ones.
+// folder in BinVariable, or else PATH and the usual folders of Debian, Fedora, Homebrew and others.
+// environ is the environment, from config.Environ. If there is no usable server, Find returns
+// ErrNotFound with the unusable ones.
 func Find(ctx context.Context, environ map[string]string) (binDir string, err error) {
 	found, err := find(ctx, environ, systemFolders())
 	if err != nil {
@@ -46,8 +46,8 @@ func Find(ctx context.Context, environ map[string]string) (binDir string, err er
 	return found[0].binDir, nil
 }
 
-// programs returns the installation that runs the cluster in dir: an existing cluster needs its own
-// major version, a new one takes the newest.
+// programs returns the installation that runs the cluster in dir: the cluster's major version, or the
+// newest one for a new cluster.
 func programs(ctx context.Context, o Options, dir string, user *guard.User) (bin installation, err error) {
 	want := clusterMajor(dir)
 	found, err := find(ctx, o.Environ, systemFolders())
@@ -63,18 +63,21 @@ func programs(ctx context.Context, o Options, dir string, user *guard.User) (bin
 	if err != nil {
 		return bin, err
 	}
+
+	// Without the cluster's version the newest one was chosen above.
 	if want != 0 && bin.major != want {
 		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: "+
 			"install %d, or remove the folder", dir, want, bin.binDir, bin.major, want)
 	}
+
 	if !user.MayEnter(ctx, bin.binDir) {
 		return bin, fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", user.Name, bin.binDir)
 	}
 	return bin, nil
 }
 
-// find returns every usable installation, newest first, at least one. It looks into PATH and into
-// folders, which are patterns of [filepath.Glob].
+// find returns every usable installation, newest first, at least one. It searches PATH and the folders,
+// which are patterns for [filepath.Glob].
 func find(ctx context.Context, environ map[string]string, folders []string) ([]installation, error) {
 	if dir := environ[BinVariable]; dir != "" {
 		one, err := inspect(ctx, dir)
@@ -92,6 +95,7 @@ func find(ctx context.Context, environ map[string]string, folders []string) ([]i
 		}
 		dirs = append(dirs, matches...)
 	}
+
 	var found []installation
 	var unusable []string
 	for _, dir := range dirs {
@@ -104,20 +108,22 @@ func find(ctx context.Context, environ map[string]string, folders []string) ([]i
 			unusable = append(unusable, err.Error())
 		}
 	}
+
 	if len(found) == 0 && len(unusable) > 0 {
 		return nil, fmt.Errorf("%w (%s)", ErrNotFound, strings.Join(unusable, "; "))
 	}
 	if len(found) == 0 {
 		return nil, ErrNotFound
 	}
+
 	slices.SortStableFunc(found, func(a, b installation) int {
 		return cmp.Or(b.major-a.major, b.minor-a.minor)
 	})
 	return found, nil
 }
 
-// systemFolders returns the folders where packages put the server's programs, most of them off the
-// PATH.
+// systemFolders returns the folders where packages install the server's programs, most of them outside
+// the PATH.
 func systemFolders() []string {
 	return []string{
 		"/usr/lib/postgresql/*/bin",        // Debian, Ubuntu
@@ -135,31 +141,35 @@ func systemFolders() []string {
 
 var versionLine = regexp.MustCompile(`\(PostgreSQL\) (\d+)(?:\.(\d+))?`)
 
-// inspect returns the installation in dir, or an error that says why it cannot be used.
+// inspect returns the installation in dir, or an error that says why it is unusable.
 func inspect(ctx context.Context, dir string) (installation, error) {
-	// Where dir holds links, their target has all of the programs, and is found only once.
+	// If dir holds links, use their target: it has all programs, and is then found only once.
 	if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 		if home := filepath.Dir(target); executable(filepath.Join(home, "initdb")) {
 			dir = home
 		}
 	}
+
 	for _, name := range []string{"postgres", "initdb"} {
 		if !executable(filepath.Join(dir, name)) {
 			return installation{}, fmt.Errorf("no program %s in %s", name, dir)
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	//nolint:gosec // a program found under the name of PostgreSQL's server, asked for its version
+	//nolint:gosec // a program with the name of PostgreSQL's server, asked for its version
 	line, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
 		return installation{}, fmt.Errorf("%s/postgres --version: %w", dir, err)
 	}
+
 	parts := versionLine.FindSubmatch(line)
 	if parts == nil {
 		return installation{}, fmt.Errorf("%s/postgres reports %q, which is no PostgreSQL", dir, line)
 	}
-	// The pattern matches digits only; a missing minor version (of a beta) counts as 0.
+
+	// The pattern matches only digits; a missing minor version (of a beta) counts as 0.
 	major, _ := strconv.Atoi(string(parts[1]))
 	minor, _ := strconv.Atoi(string(parts[2]))
 	if major < oldest {

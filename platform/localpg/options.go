@@ -15,29 +15,29 @@ import (
 // Superuser is the role that owns a cluster made here.
 const Superuser = "rowlock"
 
-// RepositoryVariable names the environment variable with the address to download
-// PostgreSQL from instead of Maven Central. It must be laid out like Maven Central.
+// RepositoryVariable names the environment variable with the URL to download PostgreSQL
+// from, instead of Maven Central. It must have the layout of Maven Central.
 const RepositoryVariable = "ROWLOCK_POSTGRES_REPOSITORY"
 
-// Options configure a private server. The zero value is that of a temporary one.
+// Options configure a private server. The zero value configures a temporary one.
 type Options struct {
-	// Dir is the folder that holds everything of this server: the cluster, its password,
-	// its log. It is created when it does not exist. One process at a time may use it.
-	// When it is empty, the server is temporary: Start makes a folder, and the server's end
-	// removes it, by Stop or by the guard.
+	// Dir is the folder with everything of this server: the cluster, its password and its
+	// log. It is created if it does not exist. One process at a time may use it. If Dir is
+	// empty, the server is temporary: Start creates a folder, and the server's end removes
+	// it, through Stop or the guard.
 	Dir string
-	// Parent is where the folder of a temporary server is made; empty: in memory where there is
+	// Parent is where to create the folder of a temporary server; empty: in memory if there is
 	// room, else where the system keeps temporary files.
 	Parent string
 	// Fresh removes an existing cluster first, with all its data.
 	Fresh bool
-	// Settings are the server's settings, over PostgreSQL's defaults and
-	// max_connections=400, as in postgresql.conf: {"fsync": "off"}.
+	// Settings are the server's settings as in postgresql.conf, such as {"fsync": "off"}. They
+	// override PostgreSQL's defaults and max_connections=400.
 	Settings map[string]string
-	// Progress receives one line per step that may take seconds; nil: none.
+	// Progress receives one line for each step that may take seconds; nil: none.
 	Progress io.Writer
-	// Environ is the environment that programs are looked for in, and that the server
-	// inherits, except PostgreSQL's variables; nil: the process's own.
+	// Environ is the environment, which is searched for programs and passed to the server
+	// without PostgreSQL's variables; nil: the process's.
 	Environ map[string]string
 }
 
@@ -57,9 +57,9 @@ func (o Options) sayf(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.Progress, format+"\n", args...)
 }
 
-// serverEnv returns the environment of initdb and postgres: the caller's without libpq's
-// variables (PGDATA, PGPORT, PGOPTIONS), which would redirect them, and with messages in
-// English, which package guard reads.
+// serverEnv returns the environment of initdb and postgres: the caller's, without libpq's
+// variables (PGDATA, PGPORT, PGOPTIONS), which would redirect them. Messages are in
+// English, because package guard reads them.
 func (o Options) serverEnv() []string {
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(o.Environ)) {
@@ -75,13 +75,14 @@ func (o Options) serverEnv() []string {
 func (o Options) command(dataDir string, port int) []string {
 	settings := map[string]string{"max_connections": "400", "timezone": "UTC", "log_timezone": "UTC"}
 	maps.Copy(settings, o.Settings)
+
 	args := make([]string, 0, 8+2*len(settings))
 	args = append(args,
 		"-D", dataDir,
 		"-c", "listen_addresses=127.0.0.1",
 		"-c", fmt.Sprintf("port=%d", port),
-		// The path of a socket may have 103 bytes on some systems, that of a data folder
-		// more; and a socket in /tmp would be open to all.
+		// A socket's path may have at most 103 bytes on some systems, a data folder's may
+		// have more, and a socket in /tmp would be open to everybody.
 		"-c", "unix_socket_directories=",
 	)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {

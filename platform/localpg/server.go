@@ -1,12 +1,11 @@
-// Package localpg finds or downloads a PostgreSQL server and runs it privately: a cluster of its
-// own in one folder, on a free port of 127.0.0.1, with a random password and PostgreSQL's defaults
-// except max_connections=400. `rowlock up`, the benchmark and the tests use it, so that none of them
-// needs Docker, root, or a prepared server.
+// Package localpg finds or downloads a PostgreSQL server and runs it privately: a separate cluster in one
+// folder, on a free port of 127.0.0.1, with a random password and PostgreSQL's defaults except
+// max_connections=400. `rowlock up`, the benchmark and the tests use it, so that none of them needs
+// Docker, root, or a prepared server.
 //
-// When root runs it, the server runs as the user postgres or the user nobody, because PostgreSQL refuses
-// root. A server never outlives the process that started it: package guard stops it when that
-// process is killed, and when guard and process were killed together, the next Start in the same
-// folder stops the remaining server. Unix only.
+// Because PostgreSQL refuses root, root's server runs as the user postgres or nobody. A server never
+// outlives the process that started it: package guard stops it if that process is killed. If guard and
+// process were killed together, the next Start in the same folder stops the remaining server. Unix only.
 package localpg
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// Server is a PostgreSQL server that belongs to this process. Its Kill ends the server immediately,
-// as a crash does: the next start recovers from the log, and loses nothing that was committed with
+// Server is a PostgreSQL server that belongs to this process. Its Kill ends the server immediately, like
+// a crash: the next start recovers from the log, and loses nothing that was committed with
 // synchronous_commit.
 type Server struct {
 	*guard.Server
@@ -35,56 +34,60 @@ type Server struct {
 	user     *guard.User
 	password string
 	locks    *locks
-	upstream string // the connection string of a standby's primary; "" for a server that never was one
+	upstream string // a standby's connection string for its primary; "" if the server never was a standby
 }
 
-// The server's own signals, see "Shutting Down the Server" in PostgreSQL's manual.
+// The server's signals, see "Shutting Down the Server" in PostgreSQL's manual.
 const (
 	fastShutdown      = syscall.SIGINT  // roll back, disconnect, checkpoint, end
 	immediateShutdown = syscall.SIGQUIT // end without a checkpoint; the next start recovers from the log
 )
 
 const (
-	// slowStart is the time after which a start reports that it takes long.
+	// slowStart is the time after which a start reports that it is slow.
 	slowStart = 3 * time.Second
-	// guardGrace is how long the guard lets the server shut down in order before SIGKILL.
+	// guardGrace is the time that the guard gives the server to shut down in order before SIGKILL.
 	guardGrace = 20 * time.Second
 )
 
-// Start makes the cluster in o.Dir unless it exists and starts its server. It returns when the
-// server takes connections, or with an error when ctx ends, at the latest after two minutes. It
-// returns ErrInUse when another process runs a server in this folder.
+// Start creates the cluster in o.Dir unless it exists and starts its server. It returns when the
+// server accepts connections, or with an error when ctx ends, after two minutes at the latest. It
+// returns ErrInUse if another process runs a server in this folder.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	return startWith(ctx, o, (*Server).prepare)
 }
 
-// startWith starts a server in whose folder prepare finds or makes the cluster.
+// startWith starts a server after prepare has found or created the cluster in its folder.
 func startWith(ctx context.Context, o Options, prepare func(*Server, context.Context) error) (*Server, error) {
 	user, err := guard.Unprivileged()
 	if err != nil {
 		return nil, err
 	}
+
 	o = o.withDefaults()
 	dir, err := home(ctx, o, user)
 	if err != nil {
 		return nil, err
 	}
+
 	locks, err := acquire(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{opts: o, dir: dir, user: user, locks: locks}
 	s.Server = guard.NewServer(guard.Config{
 		Name: "PostgreSQL", Spec: s.spec, LogFile: logFile(dir), Stop: fastShutdown, Kill: immediateShutdown,
 		Ready: func(context.Context) error { return postmasterReady(postmasterFile(dir), s.PID()) },
 	})
+
 	if err := s.begin(ctx, prepare); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }
 
-// begin runs the part of startWith that needs the lock.
+// begin does the part of startWith that needs the lock.
 func (s *Server) begin(ctx context.Context, prepare func(*Server, context.Context) error) error {
 	if s.opts.Fresh {
 		s.opts.sayf("Removing the PostgreSQL cluster in %s, if there is one", s.dir)
@@ -95,45 +98,55 @@ func (s *Server) begin(ctx context.Context, prepare func(*Server, context.Contex
 	if err := prepare(s, ctx); err != nil {
 		return err
 	}
+
 	as := ""
 	if s.user != nil {
 		as = ", as user " + s.user.Name + " because PostgreSQL refuses root"
 	}
 	s.opts.sayf("Starting PostgreSQL %d.%d from %s%s", s.bin.major, s.bin.minor, s.bin.binDir, as)
+
 	port := readNumber(portFile(s.dir))
 	if port != 0 && !guard.IsFree(ctx, port) {
-		s.opts.sayf("Port %d, where PostgreSQL was last time, is taken: another one is used", port)
+		s.opts.sayf("Port %d, which PostgreSQL used last time, is taken: using another one", port)
 		port = 0
 	}
-	said := make(chan struct{})
-	slow := time.AfterFunc(slowStart, func() {
-		defer close(said)
-		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
-			s.LogFile())
-	})
-	defer func() {
-		if !slow.Stop() {
-			<-said // the caller may read what was written
-		}
-	}()
+
+	end := s.reportSlowStart()
+	defer end()
 	if err := s.Start(ctx, port); err != nil {
 		return err
 	}
 	return s.user.WriteFile(portFile(s.dir), fmt.Sprintln(s.Port()))
 }
 
-// prepare finds the programs and makes the cluster unless it exists.
+// reportSlowStart writes a line if the start takes long, until the function that it returns is called.
+func (s *Server) reportSlowStart() (end func()) {
+	said := make(chan struct{})
+	slow := time.AfterFunc(slowStart, func() {
+		defer close(said)
+		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
+			s.LogFile())
+	})
+	return func() {
+		if !slow.Stop() {
+			<-said // the caller may now read the progress
+		}
+	}
+}
+
+// prepare finds the programs and creates the cluster unless it exists.
 func (s *Server) prepare(ctx context.Context) (err error) {
-	if s.bin, err = programs(ctx, s.opts, s.dir, s.user); err != nil {
+	s.bin, err = programs(ctx, s.opts, s.dir, s.user)
+	if err != nil {
 		return err
 	}
 	return s.initialise(ctx)
 }
 
-// spec returns what runs the server.
+// spec describes how to run the server.
 func (s *Server) spec(port int) (guard.Spec, error) {
 	args := s.opts.command(dataDir(s.dir), port)
-	if s.upstream != "" { // without standby.signal the server ignores it
+	if s.upstream != "" { // ignored without standby.signal
 		args = append(args, "-c", "primary_conninfo="+s.upstream)
 	}
 	spec := s.program("postgres", args...)
@@ -144,7 +157,7 @@ func (s *Server) spec(port int) (guard.Spec, error) {
 	return spec, nil
 }
 
-// program returns what runs one of PostgreSQL's programs.
+// program describes how to run one of PostgreSQL's programs.
 func (s *Server) program(name string, args ...string) guard.Spec {
 	spec := guard.Spec{
 		Path: filepath.Join(s.bin.binDir, name), Args: args, Env: s.opts.serverEnv(), Dir: "/", User: s.user,
@@ -158,8 +171,8 @@ func (s *Server) program(name string, args ...string) guard.Spec {
 
 func (s *Server) temporary() bool { return s.opts.Dir == "" }
 
-// postmasterReady returns nil when the server with this process id takes connections, by line 8 of
-// postmaster.pid, as pg_ctl does. A connection would prove less: another process may have the port.
+// postmasterReady returns nil when the server with this process id accepts connections. Like pg_ctl, it
+// reads line 8 of postmaster.pid. A connection would prove less: another process may have the port.
 func postmasterReady(file string, pid int) error {
 	const statusLine = 7
 	lines := strings.Split(readFile(file), "\n")
@@ -169,8 +182,8 @@ func postmasterReady(file string, pid int) error {
 	return nil
 }
 
-// URL returns the URL of a database of this server, with the superuser's name and password, for
-// lib/pq and every other program that reads libpq's URLs.
+// URL returns the URL of a database of this server, with the superuser's name and password, for lib/pq
+// and all programs that read libpq's URLs.
 func (s *Server) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -182,17 +195,17 @@ func (s *Server) URL(database string) string {
 	return u.String()
 }
 
-// Dir returns the folder that holds everything of this server: Options.Dir, or its replacement
-// when root runs it.
+// Dir returns the folder with everything of this server: Options.Dir, or its replacement if root runs
+// the server.
 func (s *Server) Dir() string { return s.dir }
 
-// BinDir returns the folder of the server's programs. An installed package has pgbench and psql
-// there too.
+// BinDir returns the folder of the server's programs. In an installed package it also has pgbench and
+// psql.
 func (s *Server) BinDir() string { return s.bin.binDir }
 
-// Stop shuts the server down in order, disconnecting its clients, and releases the folder; a
-// temporary one is removed. When ctx ends first, Stop ends the server at once instead: what was
-// committed is safe either way. A second Stop does nothing.
+// Stop shuts the server down in order, which disconnects its clients, and releases the folder; a temporary
+// one is removed. If ctx ends first, Stop ends the server immediately instead; commits are safe either
+// way. A second Stop does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	if err := s.Server.Stop(ctx); err != nil {
 		return err
@@ -200,11 +213,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.release()
 }
 
-// release gives the folder of a server that does not run to the next one.
+// release releases the folder of a server that has ended, and removes a temporary one.
 func (s *Server) release() error {
 	defer s.locks.release()
 	if !s.temporary() {
 		return nil
 	}
-	return os.RemoveAll(s.dir) //nolint:wrapcheck // names what it could not remove
+	return os.RemoveAll(s.dir) //nolint:wrapcheck // the error names the folder
 }

@@ -181,7 +181,7 @@ func TestStartAgain(t *testing.T) {
 	stop(t, s)
 	old := s.Port()
 	s, progress := start(t, Options{Dir: dir})
-	if s.Port() == old || !strings.Contains(progress, "is taken: another one is used") {
+	if s.Port() == old || !strings.Contains(progress, "is taken: using another one") {
 		t.Errorf("port %d, progress %q", s.Port(), progress)
 	}
 	closed(t, listener)

@@ -13,21 +13,20 @@ import (
 	"github.com/lib/pq"
 )
 
-// StandbyName is the application_name of a standby at its primary, for synchronous_standby_names.
+// StandbyName is the application_name of a standby on its primary, for synchronous_standby_names.
 const StandbyName = "rowlock_standby"
 
 // StartStandby copies the running server primary into a new cluster and starts a server there that follows the primary
-// and answers reads. Options, folder and end are those of [Start]; programs and password are the primary's. It returns
-// an error when o.Dir holds a cluster, unless o.Fresh is set, and when the programs lack pg_basebackup, as downloaded
-// ones do.
+// and answers reads. Options, folder and end are as for [Start]; programs and password are the primary's. It fails if
+// o.Dir holds a cluster and o.Fresh is not set, or if the programs lack pg_basebackup, as downloaded ones do.
 func StartStandby(ctx context.Context, primary *Server, o Options) (*Server, error) {
 	return startWith(ctx, o, func(s *Server, ctx context.Context) error { return s.copyOf(ctx, primary) })
 }
 
-// copyOf makes the cluster as a copy of the primary's.
+// copyOf creates the cluster as a copy of the primary's.
 func (s *Server) copyOf(ctx context.Context, primary *Server) error {
 	if clusterMajor(s.dir) != 0 {
-		return fmt.Errorf("%s holds a PostgreSQL cluster already, and a standby is a new copy of its primary", s.dir)
+		return fmt.Errorf("%s already holds a PostgreSQL cluster, but a standby must be a new copy of its primary", s.dir)
 	}
 	s.opts.sayf("Copying the PostgreSQL cluster in %s to %s", primary.dir, s.dir)
 	s.bin, s.password = primary.bin, primary.password
@@ -44,7 +43,7 @@ func (s *Server) copyOf(ctx context.Context, primary *Server) error {
 	})
 }
 
-// follow sets the connection string of the primary, which names a file with the password.
+// follow sets the connection string for the primary, which names a file with the password.
 func (s *Server) follow(primary *Server) error {
 	file := upstreamFile(s.dir)
 	if err := s.user.WriteFile(file, "127.0.0.1:*:*:"+Superuser+":"+primary.password+"\n"); err != nil {
@@ -55,19 +54,19 @@ func (s *Server) follow(primary *Server) error {
 	return nil
 }
 
-// markStandby makes the next start of the cluster that of a standby.
+// markStandby makes the next start of the cluster start a standby.
 func (s *Server) markStandby(cluster string) error {
 	return s.user.WriteFile(filepath.Join(cluster, "standby.signal"), "")
 }
 
-// Promote makes a standby a primary and returns when it takes writes. It waits for no standby of its own unless its
-// synchronous_standby_names say so.
+// Promote makes a standby a primary and returns when it accepts writes. The new primary waits for standbys only if its
+// synchronous_standby_names says so.
 func (s *Server) Promote(ctx context.Context) error {
 	return s.run(ctx, "pg_ctl", "promote", "-D", dataDir(s.dir))
 }
 
-// Crash ends the server by SIGKILL and returns when the last of its processes has ended. Restart recovers from the log;
-// Rejoin makes the server a standby of the one that was promoted in its place.
+// Crash ends the server with SIGKILL and returns when the last of its processes has ended. Restart recovers from the
+// log; Rejoin makes the server a standby of the one that was promoted in its place.
 func (s *Server) Crash(ctx context.Context) error {
 	if err := s.Server.Crash(); err != nil {
 		return err
@@ -75,35 +74,39 @@ func (s *Server) Crash(ctx context.Context) error {
 	return s.locks.renew(ctx, s.dir)
 }
 
-// Rejoin makes a server that has ended a standby of primary, once its own standby, and returns when it takes
-// connections. pg_rewind undoes what primary has not got; the settings of both servers need wal_log_hints=on,
-// full_page_writes, and a wal_keep_size for the log since before the promotion. It returns an error when the server
-// runs, and when the programs lack pg_rewind, as downloaded ones do. No other method may be called meanwhile.
+// Rejoin makes a server that has ended a standby of primary, its former standby, and returns when it accepts
+// connections. pg_rewind undoes what primary does not have. Both servers need the settings wal_log_hints=on,
+// full_page_writes, and a wal_keep_size that covers the log since before the promotion. Rejoin fails if the server
+// runs, or if the programs lack pg_rewind, as downloaded ones do. No other method may be called meanwhile.
 func (s *Server) Rejoin(ctx context.Context, primary *Server) error {
 	select {
 	case <-s.Done():
 	default:
-		return errors.New("the server still runs: only one that has ended can rejoin another one")
+		return errors.New("the server still runs: only a server that has ended can rejoin")
 	}
-	// pg_rewind reads the timeline that the last checkpoint noted, and a promotion makes none.
+
+	// pg_rewind reads the timeline from the last checkpoint, and a promotion makes none.
 	if err := errors.Join(primary.checkpoint(ctx), s.follow(primary)); err != nil {
 		return err
 	}
+
 	if err := s.keepSettings(); err != nil {
 		return err
 	}
+
 	args := append(s.noSync(), "-D", dataDir(s.dir), "--source-server="+s.upstream)
 	if err := s.run(ctx, "pg_rewind", args...); err != nil {
 		return err
 	}
+
 	if err := s.markStandby(dataDir(s.dir)); err != nil {
 		return err
 	}
 	return s.Restart(ctx)
 }
 
-// keepSettings writes the settings of the command line into postgresql.conf: pg_rewind begins with a recovery that
-// would otherwise take wal_log_hints back, and remove the log that wal_keep_size keeps.
+// keepSettings writes the settings of the command line into postgresql.conf: pg_rewind begins with a recovery, which
+// would otherwise undo wal_log_hints, and remove the log that wal_keep_size keeps.
 func (s *Server) keepSettings() error {
 	path := filepath.Join(dataDir(s.dir), "postgresql.conf")
 	var conf strings.Builder
@@ -114,10 +117,10 @@ func (s *Server) keepSettings() error {
 	return s.user.WriteFile(path, conf.String())
 }
 
-// quoted escapes a value in quotes, of a connection string or of postgresql.conf.
+// quoted escapes a value inside quotes, for a connection string or postgresql.conf.
 func quoted(value string) string { return strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) }
 
-// checkpoint makes a checkpoint at once.
+// checkpoint makes an immediate checkpoint.
 func (s *Server) checkpoint(ctx context.Context) (err error) {
 	connector, err := pq.NewConnector(s.URL("postgres"))
 	if err != nil {
@@ -125,12 +128,14 @@ func (s *Server) checkpoint(ctx context.Context) (err error) {
 	}
 	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
+
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to the new primary: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err = conn.ExecContext(ctx, `CHECKPOINT`); err != nil {
+
+	if _, err := conn.ExecContext(ctx, `CHECKPOINT`); err != nil {
 		return fmt.Errorf("checkpoint of the new primary: %w", err)
 	}
 	return nil

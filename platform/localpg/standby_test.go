@@ -113,12 +113,12 @@ func TestStandbyRefused(t *testing.T) {
 	existing, _ := start(t, Options{Dir: other})
 	stop(t, existing)
 	_, err := StartStandby(t.Context(), primary, Options{Dir: other, Settings: quick()})
-	wantSentence(t, err, other, "holds a PostgreSQL cluster already")
+	wantSentence(t, err, other, "already holds a PostgreSQL cluster")
 
 	without := *primary
 	without.bin.binDir = dir // a folder without the program
 	_, err = StartStandby(t.Context(), &without, Options{Settings: quick()})
-	wantSentence(t, err, "no program pg_basebackup", "install PostgreSQL")
+	wantSentence(t, err, "lacks the program pg_basebackup", "install PostgreSQL")
 	if strings.Contains(err.Error(), primary.password) {
 		t.Error("the error has the password")
 	}

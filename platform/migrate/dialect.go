@@ -11,35 +11,34 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// dialect holds the statements that differ between the servers, for one source.
+// dialect holds the statements that differ between database servers, for one source.
 type dialect struct {
 	goose database.Dialect
-	// txSettings begin each transaction of a migration. A change of a table waits for a second at most, because all other
-	// users of the table wait behind it; a long migration is not cut off.
+	// txSettings begin each transaction of a migration. A table change waits at most a second for its lock, because all
+	// other users of the table queue behind it; a long migration is not cut off.
 	txSettings string
-	// history is the name of the history table; hasIndex and hasOldest answer with one boolean whether it has onceIndex
-	// and oldestColumn.
+	// history is the name of the history table. hasIndex and hasOldest select whether it has onceIndex and oldestColumn.
 	history, hasIndex, hasOldest string
-	// schemas creates what must exist before the first migration; "" where that is the URL's.
+	// schemas creates what must exist before the first migration; "" if the URL's database suffices.
 	schemas string
-	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
+	// begin, if not empty, precedes tryLock. tryLock selects whether it took the lock, and unlock releases it.
 	begin, tryLock, unlock string
-	// holder answers with the pid, the role and the application_name of the session that holds the lock, the last two
-	// "" where they cannot be seen, and with no row when no session holds it.
+	// holder selects the pid, role and application_name of the session that holds the lock, the last two "" if they are
+	// not visible. It selects no row if the lock is free.
 	holder string
 }
 
 const (
 	historyTable = "goose_db_version"
 
-	// onceIndex makes the history refuse a migration that is applied twice.
+	// onceIndex prevents a migration from being applied twice.
 	onceIndex = "goose_db_version_once"
 
-	// oldestColumn has, in the row of version 0, the newest migration that a program must know to run on the schema.
+	// oldestColumn holds, in the row of version 0, the newest migration that a program must know to run on the schema.
 	oldestColumn = "oldest_version"
 )
 
-// newDialect returns the statements for src, whose engine must be that of the URL.
+// newDialect returns the statements for src. The URL must be for the engine of src.
 func newDialect(url string, src Source) (dialect, error) {
 	kind, err := sqldb.EngineOf(url, src.engine())
 	if err != nil {
@@ -51,14 +50,15 @@ func newDialect(url string, src Source) (dialect, error) {
 	return postgresDialect(src), nil
 }
 
-// postgresDialect uses SET LOCAL because a pooler may be in between. The lock's key is part of its statement: a
-// parameter would mean the extended protocol, whose unnamed portal keeps a snapshot for which CREATE INDEX
-// CONCURRENTLY would wait.
+// postgresDialect uses SET LOCAL because there may be a pooler. The lock's key is part of its statement: a parameter
+// would mean the extended protocol, whose unnamed portal keeps a snapshot, and CREATE INDEX CONCURRENTLY would wait for
+// that.
 func postgresDialect(src Source) dialect {
 	const settings = `SET LOCAL lock_timeout = '1s';
 SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;`
 	key := uint64(src.lockKey()) //nolint:gosec // any bits
+
 	return dialect{
 		goose:      database.DialectPostgres,
 		txSettings: settings,
@@ -70,7 +70,7 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		begin:   "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
 		tryLock: fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
 		unlock:  "ROLLBACK",
-		// Every role may see these columns of another role's session. A bigint key is two oids in pg_locks.
+		// These columns of another role's session are visible to every role. A bigint key is two oids in pg_locks.
 		holder: fmt.Sprintf(`SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, '')
   FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %d AND l.objid = %d AND l.objsubid = 1
@@ -78,16 +78,16 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 	}
 }
 
-// createSchema looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
-// nothing to do.
+// createSchema checks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even if the schema
+// exists.
 func createSchema(name string) string {
 	return fmt.Sprintf("DO $$ BEGIN IF to_regnamespace('%[1]s') IS NULL THEN CREATE SCHEMA %[1]s; END IF; END $$;", name)
 }
 
-// mysqlDialect is for MySQL and MariaDB, where a schema is a database: the URL's. The history is named after the
-// source's schema, because other programs may keep theirs in the same database. The settings stay with the
-// connection, which serves migrations alone; waits for metadata locks have a variable of their own. The lock is one
-// of the whole server, so its name (64 characters at most) holds the database's.
+// mysqlDialect serves MySQL and MariaDB, where a schema is a database: the URL's. The history's name contains the
+// source's schema, because other programs may keep a history in the same database. The settings stay with the
+// connection, which is only used for migrations; waits for metadata locks have a separate variable. The lock is global
+// to the server, so its name (at most 64 characters) contains the database's.
 func mysqlDialect(src Source) dialect {
 	history := src.Schema + "_" + historyTable
 	key := uint64(src.lockKey()) //nolint:gosec // any bits
@@ -103,14 +103,14 @@ func mysqlDialect(src Source) dialect {
 			" AND table_name = '%s' AND column_name = '%s'", history, oldestColumn),
 		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
 		unlock:  "DO RELEASE_LOCK(" + lock + ")",
-		// The user of another account's connection is seen with the right PROCESS.
+		// The user of another account's connection is visible with the PROCESS privilege.
 		holder: "SELECT h.id, coalesce(p.user, ''), '' FROM (SELECT IS_USED_LOCK(" + lock + ") AS id) AS h" +
 			" LEFT JOIN information_schema.processlist AS p ON p.id = h.id WHERE h.id IS NOT NULL",
 	}
 }
 
 // store is goose's history table with onceIndex and oldestColumn. MySQL commits the table, these two and the first row
-// (version 0) one after another, and a process may die in between.
+// (version 0) one after another, so a process may die in between.
 type store struct {
 	database.StoreExtender
 
@@ -124,19 +124,21 @@ func (s store) TableExists(ctx context.Context, db database.DBTxConn) (bool, err
 	if err != nil || !exists {
 		return false, err //nolint:wrapcheck // goose and its caller wrap it
 	}
-	if _, err = s.GetLatestVersion(ctx, db); errors.Is(err, database.ErrVersionNotFound) {
+	_, err = s.GetLatestVersion(ctx, db)
+	if errors.Is(err, database.ErrVersionNotFound) {
 		return false, nil
 	}
 	return err == nil, err //nolint:wrapcheck // as above
 }
 
-// CreateVersionTable creates what is missing of the table, the index and the column, which the table of an earlier
-// release lacks.
+// CreateVersionTable creates whatever is missing of the table, the index and the column. The table of an earlier
+// release lacks the last two.
 func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
 	exists, err := s.StoreExtender.TableExists(ctx, db)
 	if err == nil && !exists {
 		err = s.StoreExtender.CreateVersionTable(ctx, db)
 	}
+
 	for _, part := range []struct{ exists, create string }{
 		{s.hasIndex, "CREATE UNIQUE INDEX " + onceIndex + " ON " + s.Tablename() + " (version_id)"},
 		{s.hasOldest, "ALTER TABLE " + s.Tablename() + " ADD COLUMN " + oldestColumn + " bigint NOT NULL DEFAULT 0"},
@@ -149,10 +151,11 @@ func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) err
 			_, err = db.ExecContext(ctx, part.create)
 		}
 	}
+
 	return err //nolint:wrapcheck // as above
 }
 
-// Insert writes the line of a migration and, with it, what its mark asks of programs.
+// Insert records a migration and, with it, what its mark demands of programs.
 func (s store) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
 	if err := s.StoreExtender.Insert(ctx, db, req); err != nil {
 		return err //nolint:wrapcheck // as above
@@ -160,7 +163,7 @@ func (s store) Insert(ctx context.Context, db database.DBTxConn, req database.In
 	return s.raiseOldest(ctx, db, s.marks[req.Version].oldest)
 }
 
-// raiseOldest notes that a program must know the migration version to run on the schema. It may run twice.
+// raiseOldest records that a program must know the migration version to run on the schema. It may run twice.
 func (s store) raiseOldest(ctx context.Context, db database.DBTxConn, version int64) error {
 	if version == 0 {
 		return nil
@@ -170,7 +173,7 @@ func (s store) raiseOldest(ctx context.Context, db database.DBTxConn, version in
 	return err //nolint:wrapcheck // as above
 }
 
-// oldest returns the newest migration that a program must know to run on the schema; 0 where it may know none, or where
+// oldest returns the newest migration that a program must know to run on the schema; 0 if it need not know any, or if
 // no release that marks its migrations has applied one yet.
 func (s store) oldest(ctx context.Context, db database.DBTxConn) (version int64, err error) {
 	exists := false

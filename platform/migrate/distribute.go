@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -31,47 +32,57 @@ func (m *migrator) undistributed(ctx context.Context) (bool, error) {
 	return m.src.onCitus() && steps < len(m.src.distribution()), err
 }
 
-// distributed returns how many steps of the distribution the schema has, and ErrCluster where that, or the server, does
-// not fit the source's cluster.
+// distributed returns how many steps of the distribution the schema has, and ErrCluster if that or the server does not
+// fit the source's cluster.
 func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	var comment string
-	var citus, byHand bool
+	var citus bool
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
 		return 0, databaseError("connect", err)
 	}
 	defer func() { _ = conn.Close() }() // back to the pool
+
 	err = conn.QueryRowContext(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
 		"EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", m.history).Scan(&comment, &citus)
 	if err != nil {
 		return 0, databaseError("read the comment on "+m.history, err)
 	}
+
 	count, marked := strings.CutPrefix(comment, distributedMark)
 	switch {
 	case marked && !m.src.onCitus():
 		return 0, fmt.Errorf("schema %s: %w: Citus distributes the schema; set DB_CLUSTER=citus", m.src.Schema, ErrCluster)
 	case !marked && citus && !m.src.onCitus():
-		// Not before: the catalog is the extension's.
-		err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
-			"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
-		if err != nil {
-			return 0, databaseError("read Citus' tables", err)
-		}
-		if byHand {
-			return 0, fmt.Errorf("schema %s: %w: Citus has tables of the schema that no migration distributed",
-				m.src.Schema, ErrCluster)
-		}
-		return 0, nil
+		return 0, m.refuseByHand(ctx, conn)
 	case !citus && m.src.onCitus():
-		return 0, fmt.Errorf("schema %s: %w: the database lacks the extension citus, and so is no coordinator",
+		return 0, fmt.Errorf("schema %s: %w: the database is no coordinator: it lacks the extension citus",
 			m.src.Schema, ErrCluster)
 	case !marked:
 		return 0, nil
 	}
-	if steps, err = strconv.Atoi(count); err != nil {
+
+	steps, err = strconv.Atoi(count)
+	if err != nil {
 		return 0, fmt.Errorf("the comment on %s: %w", m.history, err)
 	}
 	return steps, nil
+}
+
+// refuseByHand returns ErrCluster if tables of the schema were distributed by hand. It reads the extension's catalog,
+// so the database must have the extension.
+func (m *migrator) refuseByHand(ctx context.Context, conn *sql.Conn) error {
+	var byHand bool
+	err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
+		"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
+	if err != nil {
+		return databaseError("read Citus' tables", err)
+	}
+	if byHand {
+		return fmt.Errorf("schema %s: %w: Citus has tables of the schema that no migration distributed",
+			m.src.Schema, ErrCluster)
+	}
+	return nil
 }
 
 // distribute runs the steps of the distribution that the schema lacks.
@@ -83,6 +94,7 @@ func (m *migrator) distribute(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+
 	for n, step := range m.src.distribution() {
 		if n < done {
 			continue
@@ -95,18 +107,19 @@ func (m *migrator) distribute(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// runStep runs a step and writes that it was.
+// runStep runs a step and records it.
 func (m *migrator) runStep(ctx context.Context, step string, number int) error {
 	tx, err := m.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err //nolint:wrapcheck // the caller wraps it
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if _, err = tx.ExecContext(ctx, step); err != nil {
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
+
+	if _, err := tx.ExecContext(ctx, step); err != nil {
 		return err //nolint:wrapcheck // as above
 	}
 	comment := fmt.Sprintf("COMMENT ON TABLE %s IS '%s%d'", m.history, distributedMark, number)
-	if _, err = tx.ExecContext(ctx, comment); err != nil {
+	if _, err := tx.ExecContext(ctx, comment); err != nil {
 		return err //nolint:wrapcheck // as above
 	}
 	return tx.Commit() //nolint:wrapcheck // as above

@@ -13,27 +13,30 @@ import (
 const (
 	pollInterval = 100 * time.Millisecond // between two tries for the lock
 
-	// lookTimeout bounds what only looks or locks: a network that swallows packets would hold the start for ever. A
-	// migration itself takes as long as it takes.
+	// lookTimeout bounds statements that only read or lock: a network that drops packets would block the start forever.
+	// Migrations are not bounded.
 	lookTimeout = 5 * time.Second
 
-	// unlockTimeout bounds the end of the lock; closing its connection frees it too.
+	// unlockTimeout bounds the release of the lock; closing its connection releases it too.
 	unlockTimeout = 2 * time.Second
 )
 
-// errSilent is a database that did not answer in time.
+// errSilent means that the database did not answer in time.
 var errSilent = fmt.Errorf("the database did not answer within %s", lookTimeout)
 
-// tryLock takes the lock on a connection of its own, which it returns, or nil while another process holds the lock. The
-// lock is tried, never waited for: a statement that waits keeps a snapshot, for which CREATE INDEX CONCURRENTLY of the
-// lock's holder would wait. The transaction is no *sql.Tx, which would end with the context that bounds its begin.
+// tryLock returns the connection that holds the lock, or nil if another process holds it. It never waits for the lock:
+// a waiting statement keeps a snapshot, and CREATE INDEX CONCURRENTLY of the lock's holder would wait for that. The
+// transaction is no *sql.Tx, which would end with the context that bounds its begin.
 func (m *migrator) tryLock(ctx context.Context) (conn *sql.Conn, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
 	defer func() { err = silent(bounded, err) }()
-	if conn, err = m.db.Conn(bounded); err != nil {
+
+	conn, err = m.db.Conn(bounded)
+	if err != nil {
 		return nil, databaseError("connect", err)
 	}
+
 	if m.begin != "" {
 		_, err = conn.ExecContext(bounded, m.begin)
 	}
@@ -44,6 +47,7 @@ func (m *migrator) tryLock(ctx context.Context) (conn *sql.Conn, err error) {
 	if locked {
 		return conn, nil
 	}
+
 	m.unlock(ctx, conn)
 	if err != nil {
 		err = databaseError("take the lock", err)
@@ -51,8 +55,8 @@ func (m *migrator) tryLock(ctx context.Context) (conn *sql.Conn, err error) {
 	return nil, err
 }
 
-// awaitLock pauses before the next try for a lock that another session holds. It returns an error that names the
-// session once the lock was waited for longer than lockWait.
+// awaitLock pauses before the next try for a lock that another session holds. After lockWait it returns an error that
+// names the session.
 func (m *migrator) awaitLock(ctx context.Context) error {
 	if m.waiting.IsZero() {
 		m.waiting = time.Now()
@@ -62,33 +66,37 @@ func (m *migrator) awaitLock(ctx context.Context) error {
 		pause(ctx, min(left, pollInterval))
 		return nil
 	}
+
 	holder, err := m.lockHolder(ctx)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("schema %s: the lock of its migrations was held by %s for all of MIGRATE_TIMEOUT (%s): "+
-		"wait for it when it migrates, else end that session, and start again", m.src.Schema, holder, m.lockWait)
+	return fmt.Errorf("schema %s: %s held the migration lock for all of MIGRATE_TIMEOUT (%s): "+
+		"wait for it if it migrates, else end that session, and start again", m.src.Schema, holder, m.lockWait)
 }
 
-// lockHolder describes the session that holds the lock. Its names are quoted, because its client has chosen them.
+// lockHolder describes the session that holds the lock. It quotes the session's names, because its client chose them.
 func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
 	defer func() { err = silent(bounded, err) }()
+
 	conn, err := m.db.Conn(bounded)
 	if err != nil {
 		return "", databaseError("connect", err)
 	}
 	defer func() { _ = conn.Close() }()
+
 	var pid int64
 	var role, application string
 	err = conn.QueryRowContext(bounded, m.dialect.holder).Scan(&pid, &role, &application)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return "a session that has just given it back", nil
+		return "a session that has just released it", nil
 	case err != nil:
 		return "", databaseError("look for the holder of the lock", err)
 	}
+
 	description := fmt.Sprintf("the session with pid %d", pid)
 	if role != "" {
 		description += fmt.Sprintf(" of the role %q", role)
@@ -99,7 +107,7 @@ func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
 	return description, nil
 }
 
-// unlock frees the lock and gives the connection back. A connection on which that fails is closed, which frees it too.
+// unlock releases the lock and returns the connection to the pool. If that fails, it closes the connection instead.
 func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
@@ -109,7 +117,7 @@ func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// createSchemas creates what has to exist before the first migration.
+// createSchemas creates what must exist before the first migration.
 func (m *migrator) createSchemas(ctx context.Context) error {
 	if m.schemas == "" {
 		return nil
@@ -133,7 +141,7 @@ func silent(bounded context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(bounded), err)
 }
 
-// pause waits for d, half of it more or less, or until ctx ends.
+// pause waits for d plus or minus half of it, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d/2 + rand.N(d)):

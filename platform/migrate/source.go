@@ -16,20 +16,20 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Source is a set of migrations and where they go.
+// Source is a set of migrations and their target.
 type Source struct {
 	// FS holds the files NNNNN_title.sql in the folder migrations; usually an embed.FS.
 	FS fs.FS
-	// Schema is the service's own schema: a lower-case SQL name.
+	// Schema is the service's schema: a lower-case SQL name.
 	Schema string
-	// Engine is the one that the files are written for: PostgreSQL when empty. A database of another one is refused.
+	// Engine is the engine that the files are written for, by default PostgreSQL. Databases of other engines are refused.
 	Engine sqldb.Engine
-	// HistorySchema holds the table goose_db_version: Schema when empty.
+	// HistorySchema is the schema of the table goose_db_version, by default Schema.
 	HistorySchema string
-	// Cluster is what distributes the tables: sqldb.ClusterNone when empty.
+	// Cluster is what distributes the tables, by default sqldb.ClusterNone.
 	Cluster sqldb.Cluster
-	// Distribution are the statements that distribute the tables over sqldb.ClusterCitus, after the migrations. Each is
-	// run once, in order, in a transaction of its own. Releases add to it and change nothing.
+	// Distribution lists the statements that distribute the tables over sqldb.ClusterCitus after the migrations. Each
+	// runs once, in order, in a separate transaction. Releases may append to the list but change nothing in it.
 	Distribution []string
 }
 
@@ -37,7 +37,7 @@ func (s Source) engine() sqldb.Engine { return cmp.Or(s.Engine, sqldb.PostgreSQL
 
 func (s Source) historySchema() string { return cmp.Or(s.HistorySchema, s.Schema) }
 
-// schemaName is an SQL name that needs no quotes.
+// schemaName matches an SQL name that needs no quotes.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func (s Source) check() error {
@@ -60,41 +60,45 @@ func (s Source) folder() (fs.FS, error) {
 	return sub, nil
 }
 
-// mark holds what the file of a migration says of programs that do not know it.
+// mark says how a migration affects programs that do not know it.
 type mark struct {
-	// oldest is the newest migration that a program must know to run on the schema; 0 where it may know none.
+	// oldest is the newest migration that a program must know to run on the schema; 0: none.
 	oldest int64
-	// inTx tells whether the migration and its line in the history are one transaction.
+	// inTx says that the migration and its line in the history are one transaction.
 	inTx bool
 }
 
-// markLine is the line that a file has once.
+// markLine matches the line that each file must have exactly once.
 var markLine = regexp.MustCompile(`(?m)^-- rowlock: (?:compatible|breaking before (\d+))$`)
 
-// noTx is goose's annotation, which it takes in any case.
+// noTx matches goose's annotation, which goose accepts in any case.
 var noTx = regexp.MustCompile(`(?i)\+goose\s*no transaction`)
 
-// marks returns those of all files by their versions. A file whose name begins with no version, which goose would leave
-// out, is an error, as is one without a mark.
+// marks returns the marks of all files by version. A file without a mark is an error. So is a file whose name does not
+// begin with a version, because goose would skip it.
 func (s Source) marks() (map[int64]mark, error) {
 	folder, err := s.folder()
 	if err != nil {
 		return nil, err
 	}
+
 	names, err := fs.Glob(folder, "*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("list the migrations: %w", err)
 	}
+
 	marks := map[int64]mark{}
 	for _, name := range names {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
 			return nil, fmt.Errorf("the migration %s does not begin with a version: %w", name, err)
 		}
+
 		content, err := fs.ReadFile(folder, name)
 		if err != nil {
 			return nil, fmt.Errorf("read the migration %s: %w", name, err)
 		}
+
 		oldest, ok := parseMark(string(content))
 		if !ok || oldest > version {
 			return nil, fmt.Errorf("the migration %s needs one line \"-- rowlock: compatible\", or \"-- rowlock: breaking "+
@@ -106,7 +110,7 @@ func (s Source) marks() (map[int64]mark, error) {
 	return marks, nil
 }
 
-// parseMark returns the version of a file's mark, 0 for a compatible one, and false when there is not exactly one.
+// parseMark returns the version in a file's mark, 0 for a compatible one, and false unless there is exactly one mark.
 func parseMark(content string) (oldest int64, ok bool) {
 	lines := markLine.FindAllStringSubmatch(content, -1)
 	if len(lines) != 1 {
@@ -119,22 +123,25 @@ func parseMark(content string) (oldest int64, ok bool) {
 	return oldest, err == nil && oldest > 0
 }
 
-// Hash identifies the migrations and where they go: equal hashes make equal databases. It returns 64 hexadecimal
+// Hash identifies the migrations and their target: equal hashes yield equal databases. It returns 64 hexadecimal
 // digits.
 func (s Source) Hash() (string, error) {
 	folder, err := s.folder()
 	if err := errors.Join(s.check(), err); err != nil {
 		return "", err
 	}
+
 	names, err := fs.Glob(folder, "*.sql")
 	if err != nil {
 		return "", fmt.Errorf("list the migrations: %w", err)
 	}
+
 	hash := sha256.New()
-	add := func(part []byte) { // with its length, so that two different lists never read as the same bytes
+	add := func(part []byte) { // with its length, so that different lists never hash the same bytes
 		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		hash.Write(part)
 	}
+
 	add([]byte(s.Schema))
 	add([]byte(s.historySchema()))
 	if s.onCitus() {
@@ -153,9 +160,8 @@ func (s Source) Hash() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// lockKey returns the key of the advisory lock of the schema's migrations. Replicas of different releases must take
-// the same.
+// lockKey returns the key of the advisory lock for the schema's migrations. It must be the same in all releases.
 func (s Source) lockKey() int64 {
 	sum := sha256.Sum256([]byte("rowlock migrations of " + s.Schema))
-	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits are a key
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits make a key
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Errors that callers tell apart with errors.Is.
+// Errors that callers distinguish with errors.Is.
 var (
-	// ErrSchemaNewer is a schema with a breaking migration that the program is too old for.
+	// ErrSchemaNewer means that a breaking migration needs a newer program.
 	ErrSchemaNewer = errors.New("the schema is too new for this program")
-	// ErrPending is a schema that lacks migrations which the binary needs.
+	// ErrPending means that the schema lacks migrations that the program needs.
 	ErrPending = errors.New("the schema is older than this program")
-	// ErrCluster is a database that DB_CLUSTER does not fit.
+	// ErrCluster means that DB_CLUSTER does not fit the database.
 	ErrCluster = errors.New("DB_CLUSTER does not fit the database")
 )
 
@@ -33,14 +33,14 @@ const (
 	maxFailures = 12 // together about 17 s of waiting
 )
 
-// Up applies what is pending. Any number of processes may call it at once; each returns when the schema is complete,
-// and exactly one applies each migration. With nothing pending it only reads. While another session holds the lock it
-// waits for at most lockWait, and then returns an error that names the session; a database that is away, and a table
-// that stays locked, it tries again for some 17 seconds; a database that takes connections and answers nothing, for
-// about a minute. A migration that was cut off in the middle is rolled back by the server and applied by the next call.
+// Up applies pending migrations. Any number of processes may call it at once: each returns when the schema is complete,
+// and exactly one applies each migration. If nothing is pending, it only reads. If another session holds the lock, Up
+// waits at most lockWait, and then returns an error that names the session. It retries for about 17 seconds if the
+// database is unavailable or a table stays locked, and for about a minute if the database accepts connections but does
+// not answer. The server rolls back a migration that was cut off, and the next call applies it.
 //
-// A schema newer than the program is logged, and is [ErrSchemaNewer] only where a breaking migration wants a newer
-// program. When ctx ends, in the middle of a migration too, the error is ctx.Err().
+// A schema newer than the program is logged. It is [ErrSchemaNewer] only if a breaking migration needs a newer program.
+// If ctx ends, even during a migration, the error is ctx.Err().
 func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
@@ -51,9 +51,9 @@ func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log
 	return m.retry(ctx, log, func() error { return m.apply(ctx, log) })
 }
 
-// Verify returns nil when the program can run on the schema, else an error that is [ErrSchemaNewer] or [ErrPending]. A
-// schema newer than the program, on which it can run, is logged. It only reads, tries again what Up does, and needs the
-// right to read the history table.
+// Verify returns nil if the program can run on the schema, else [ErrSchemaNewer] or [ErrPending], wrapped. It logs a
+// schema that is newer than the program but usable. It only reads, retries like Up, and needs the right to read the
+// history table.
 func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
@@ -70,7 +70,7 @@ func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err 
 	})
 }
 
-// migrator is a source on its database.
+// migrator applies a source to its database.
 type migrator struct {
 	dialect
 
@@ -78,31 +78,34 @@ type migrator struct {
 	db       *sql.DB
 	store    store
 	lockWait time.Duration
-	waiting  time.Time // since when the lock is waited for; zero before
+	waiting  time.Time // since when awaitLock has waited; zero before
 
-	known, current int64 // the newest migrations of the program and of the schema
+	known, current int64 // the newest migration of the program and of the schema
 }
 
-// retry calls do until it succeeds or fails for a reason that lasts, for some 17 seconds. It logs each new try.
+// retry calls do until it succeeds or fails for a lasting reason, for about 17 seconds. It logs each retry.
 func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error) error {
 	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
 		err := do()
 		if err == nil {
 			m.logNewer(ctx, log)
 		}
+
 		if err == nil || ctx.Err() != nil || !passing(err) || failures == maxFailures {
 			return errors.Join(err, ctx.Err())
 		}
-		log.WarnContext(ctx, "the database is tried again", slog.String("schema", m.src.Schema), slog.Any("error", err))
+
+		log.WarnContext(ctx, "trying again after an error", slog.String("schema", m.src.Schema), slog.Any("error", err))
 		pause(ctx, retry)
 	}
 }
 
-// open makes a pool of two connections, one for the lock and one for the work. It opens none of them.
+// open creates a pool of two connections, one for the lock and one for the work. It does not connect yet.
 func open(url string, src Source) (*migrator, error) {
 	if err := src.check(); err != nil {
 		return nil, err
 	}
+
 	marks, err := src.marks()
 	if err != nil {
 		return nil, err
@@ -111,6 +114,7 @@ func open(url string, src Source) (*migrator, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	connector, err := sqldb.Connector(url, d.txSettings)
 	if err != nil {
 		return nil, err
@@ -118,8 +122,9 @@ func open(url string, src Source) (*migrator, error) {
 	history, err := database.NewStore(d.goose, d.history)
 	extended, ok := history.(database.StoreExtender)
 	if !ok {
-		return nil, fmt.Errorf("the history of schema %s: a %T does not look for its table: %w", src.Schema, history, err)
+		return nil, fmt.Errorf("the history of schema %s: a %T cannot look for its table: %w", src.Schema, history, err)
 	}
+
 	db := sql.OpenDB(connector)
 	const connections = 2
 	db.SetMaxOpenConns(connections)
@@ -127,7 +132,7 @@ func open(url string, src Source) (*migrator, error) {
 	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.hasIndex, d.hasOldest, marks}}, nil
 }
 
-// provider returns a new goose provider: one that failed does not look for the history table again.
+// provider returns a new goose provider: after a failure a provider does not look for the history table again.
 func (m *migrator) provider() (*goose.Provider, error) {
 	folder, err := m.src.folder()
 	if err != nil {
@@ -141,20 +146,23 @@ func (m *migrator) provider() (*goose.Provider, error) {
 	return p, nil
 }
 
-// look returns whether a migration is pending. It only reads, for lookTimeout at most; goose, which would create the
-// history, is asked where there is one.
+// look reports whether a migration is pending. It only reads, for at most lookTimeout. It asks goose only if there is a
+// history, because goose would create one.
 func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
 	defer func() { err = silent(bounded, err) }()
+
 	p, err := m.provider()
 	if err != nil {
 		return false, err
 	}
+
 	undistributed, err := m.undistributed(bounded)
 	if err != nil {
 		return false, err
 	}
+
 	exists, err := m.store.TableExists(bounded, m.db)
 	if err != nil {
 		return false, databaseError("look for "+m.history, err)
@@ -162,6 +170,8 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	if !exists {
 		return true, nil
 	}
+
+	// A breaking migration that the program does not know refuses it.
 	m.known = slices.Max(slices.Collect(maps.Keys(m.store.marks)))
 	m.current, err = m.store.GetLatestVersion(bounded, m.db)
 	oldest := int64(0)
@@ -172,6 +182,7 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, which needs a program that knows version %d or more, "+
 			"and this one knows up to %d; run a newer program", m.src.Schema, ErrSchemaNewer, m.current, oldest, m.known)
 	}
+
 	if err == nil {
 		pending, err = p.HasPending(bounded)
 		pending = pending || undistributed
@@ -182,7 +193,7 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	return pending, err
 }
 
-// logNewer says that the program runs on a schema that is newer than it.
+// logNewer logs if the program runs on a newer schema.
 func (m *migrator) logNewer(ctx context.Context, log *slog.Logger) {
 	if m.current > m.known {
 		log.InfoContext(ctx, "the schema is newer than this program, which may run on it",
@@ -190,22 +201,25 @@ func (m *migrator) logNewer(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// apply applies what is pending under the lock, and looks until nothing is.
+// apply applies pending migrations under the lock until nothing is pending.
 func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 	for {
 		if pending, err := m.look(ctx); err != nil || !pending {
 			return err
 		}
+
 		conn, err := m.tryLock(ctx)
 		if err != nil {
 			return err
 		}
+
 		if conn == nil {
 			if err := m.awaitLock(ctx); err != nil {
 				return err
 			}
 			continue
 		}
+
 		err = m.applyLocked(ctx, log)
 		m.unlock(ctx, conn)
 		if err != nil {
@@ -214,7 +228,7 @@ func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// applyLocked applies what is pending and logs each migration.
+// applyLocked applies pending migrations and logs each of them.
 func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	p, err := m.provider()
 	if err == nil {
@@ -223,10 +237,12 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+
 	for {
 		if err := m.prepareHistory(ctx, p); err != nil {
 			return databaseError("prepare "+m.history, err)
 		}
+
 		r, err := p.UpByOne(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return m.distribute(ctx, log)
@@ -237,38 +253,43 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 		if err != nil {
 			return databaseError("apply the migrations of schema "+m.src.Schema, err)
 		}
+
 		log.InfoContext(ctx, "migration applied", slog.String("schema", m.src.Schema),
 			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
 	}
 }
 
-// prepareHistory creates what is missing of the history, and writes into it what the next migration asks of programs
-// where that is not one transaction with the migration: a process may die after it. It does so in a transaction, for
-// the sake of its settings.
+// prepareHistory creates whatever is missing of the history. If the next migration does not run in one transaction with
+// its line in the history, prepareHistory also writes what that migration demands of programs: the process may die
+// after the migration. It uses a transaction for the sake of the settings.
 func (m *migrator) prepareHistory(ctx context.Context, p *goose.Provider) error {
-	current, err := p.GetDBVersion(ctx) // creates the history where there is none
+	current, err := p.GetDBVersion(ctx) // creates the history if there is none
 	if err != nil {
 		return err //nolint:wrapcheck // the caller wraps it
 	}
+
 	tx, err := m.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err //nolint:wrapcheck // as above
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
+
 	err = m.store.CreateVersionTable(ctx, tx)
+
 	versions := slices.Sorted(maps.Keys(m.store.marks))
 	next, _ := slices.BinarySearch(versions, current+1)
 	if err == nil && next < len(versions) && !m.store.marks[versions[next]].inTx {
 		err = m.store.raiseOldest(ctx, tx, m.store.marks[versions[next]].oldest)
 	}
+
 	if err != nil {
 		return err
 	}
 	return tx.Commit() //nolint:wrapcheck // as above
 }
 
-// passing reports an error that the next try may not meet. XX000 ("tuple concurrently updated") and 23505 on the
-// history or on a system catalogue are what two processes do to each other after the lock was lost.
+// passing reports whether a retry may succeed. XX000 ("tuple concurrently updated") and 23505 on the history or a
+// system catalog are what two processes do to each other after the lock was lost.
 func passing(err error) bool {
 	if errors.Is(err, errSilent) {
 		return true
@@ -287,7 +308,7 @@ func passing(err error) bool {
 	return e.SQLState == "XX000"
 }
 
-// databaseError says what was tried, without the database's DETAIL.
+// databaseError says what failed, without the database's DETAIL.
 func databaseError(what string, err error) error {
 	if e := sqldb.Classify(err, false); e != nil {
 		err = e

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Row says what a client learns about one error of a service.
+// Row maps one error of a service to a problem.
 type Row struct {
-	// Err is what the errors of the row wrap.
+	// Err is the error that errors of this row wrap.
 	Err  error
 	Kind Kind
-	// Detail is the sentence; empty stands for the text of the error itself, which must be fit for a client.
+	// Detail is the sentence for the client; if empty, the error's text is used, which must then be fit for a client.
 	Detail string
-	// Field is that of the option [Field], and RetryAfter that of the option [RetryAfter]; both may be left out.
+	// Field and RetryAfter set the options of the same name; both may be left out.
 	Field      string
 	RetryAfter time.Duration
 }
 
-// Table holds the errors of a service.
+// Table maps the errors of a service to problems.
 type Table []Row
 
-// Of returns the problem of the first row that err belongs to, and nil when there is none.
+// Of returns the problem of the first row that matches err; nil if there is none.
 func (t Table) Of(err error) *Error {
 	for _, row := range t {
 		if !errors.Is(err, row.Err) {
@@ -34,7 +34,7 @@ func (t Table) Of(err error) *Error {
 	return nil
 }
 
-// Sentence returns the text of an error that is fit for a client as a sentence.
+// Sentence turns the text of an error that is fit for a client into a sentence.
 func Sentence(err error) string {
 	text := err.Error()
 	if 'a' <= text[0] && text[0] <= 'z' {

@@ -15,8 +15,8 @@ const ContentType = "application/problem+json"
 // blank is the type of a problem that is identified by its code (RFC 9457, section 4.2.1).
 const blank = "about:blank"
 
-// Document is the JSON object that the client gets. A service whose answers
-// carry more members embeds it in a struct of its own.
+// Document is the JSON object that the client gets. A service whose answers have
+// more members embeds it.
 type Document struct {
 	Type    string `json:"type"`
 	Title   string `json:"title"`
@@ -27,8 +27,8 @@ type Document struct {
 	Field   string `json:"field,omitempty"`
 }
 
-// Document returns the JSON object of the error. The trace id is left out when
-// it is empty, or when the error is [Stored]. Bytes that are not valid UTF-8 become U+FFFD when it is encoded.
+// Document returns the JSON object of the error. It has no trace id if that is
+// empty or the error is [Stored]. Encoding turns invalid UTF-8 into U+FFFD.
 func (e *Error) Document(traceID string) Document {
 	if e.stored {
 		traceID = ""
@@ -44,10 +44,10 @@ func (e *Error) Document(traceID string) Document {
 	}
 }
 
-// SetHeaders puts the headers of the error into h: Retry-After in whole
-// seconds, those given by [Header], and Cache-Control: no-store, because a
-// cache may otherwise keep a 404 or a 405 by its own judgement (RFC 9110,
-// section 15.1). The Content-Type is set by the writer of the body.
+// SetHeaders sets the headers of the error in h: Retry-After in whole seconds,
+// those of [Header], and Cache-Control: no-store, because caches may keep a 404
+// or a 405 by default (RFC 9110, section 15.1). The Content-Type is left to the
+// writer of the body.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if e.retryAfter > 0 {
@@ -60,8 +60,8 @@ func (e *Error) SetHeaders(h http.Header) {
 }
 
 // Write answers a request with the error: its headers, its status and its
-// [Document] as one line of JSON. The cause is not part of it. The error that
-// it returns is that of the connection; by then nothing can be answered any more.
+// [Document] as one line of JSON, without the cause. It returns the connection's
+// error, after which nothing can be answered any more.
 func Write(w http.ResponseWriter, e *Error, traceID string) error {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -75,6 +75,7 @@ func Write(w http.ResponseWriter, e *Error, traceID string) error {
 	h.Set("Content-Type", ContentType)
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(e.kind.status)
+
 	if _, err := w.Write(body.Bytes()); err != nil {
 		return fmt.Errorf("problem: write %s: %w", e.kind.code, err)
 	}

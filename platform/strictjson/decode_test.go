@@ -145,7 +145,7 @@ func TestDetails(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"amount":9223372036854775808}`:  "The member amount is out of range.",
 		`{"text":true}`:                   "The member text must be a string.",
-		`{"amount":1,"amount":1}`:         "The member amount is there twice.",
+		`{"amount":1,"amount":1}`:         "The member amount is repeated.",
 		`{"amont":1}`:                     "There is no member amont.",
 		`{"4242424242424242":"a secret"}`: "There is a member with an unknown name.",
 		`{"amount":1,}`:                   "The body is not valid JSON at byte 11.",

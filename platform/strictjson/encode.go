@@ -14,13 +14,12 @@ import (
 // timeLayout is RFC 3339 in UTC with microseconds, the resolution of PostgreSQL.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// encoding is the one form of JSON that the APIs answer: compact, times in UTC with microseconds, nothing escaped for
-// HTML.
+// encoding is the form of JSON in all answers: compact, times in UTC with microseconds, nothing escaped for HTML.
 //
-//nolint:gochecknoglobals // a constant that Go cannot spell
+//nolint:gochecknoglobals // Go has no constant of this type
 var encoding = json.JoinOptions(
 	json.Deterministic(true),
-	jsontext.EscapeForJS(true), // U+2028 and U+2029, as encoding/json does
+	jsontext.EscapeForJS(true), // U+2028 and U+2029, like encoding/json
 	jsonv1.OmitEmptyWithLegacySemantics(true),
 	json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, t time.Time) error {
 		var text [len(timeLayout) + 2]byte
@@ -47,8 +46,8 @@ func Write(w io.Writer, v any) error {
 	return nil
 }
 
-// Array is a sequence that Write encodes as a JSON array, value by value: neither the values nor their encoding are
-// held together.
+// Array is a sequence that Write encodes as a JSON array, value by value: it holds neither all values nor their
+// encoding in memory.
 type Array[T any] iter.Seq[T]
 
 // MarshalJSONTo implements json.MarshalerTo.

@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// What is wrong with a member.
+// The faults of a member.
 const (
 	isMissing = "is missing"
-	isDoubled = "is there twice"
+	isDoubled = "is repeated"
 	isUnknown = "is unknown"
 )
 
@@ -28,7 +28,7 @@ type fault struct {
 	what    string
 }
 
-// faultOf translates an error of json.Unmarshal. An error that is no fault of the client's is returned.
+// faultOf translates an error of json.Unmarshal. It returns an error if the client is not at fault or sent no JSON.
 func faultOf(err error) (*fault, error) {
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if !errors.Is(err, jsontext.ErrDuplicateName) {
@@ -36,10 +36,12 @@ func faultOf(err error) (*fault, error) {
 		}
 		return &fault{offset: syntax.ByteOffset, pointer: syntax.JSONPointer, what: isDoubled}, nil
 	}
+
 	wrong, ok := errors.AsType[*json.SemanticError](err)
 	if !ok || wrong.JSONKind == 0 {
 		return nil, fmt.Errorf("strictjson: decode: %w", err)
 	}
+
 	f := &fault{offset: wrong.ByteOffset, pointer: wrong.JSONPointer}
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
@@ -52,11 +54,12 @@ func faultOf(err error) (*fault, error) {
 	return f, nil
 }
 
-// wanted describes the JSON that t takes.
+// wanted describes the JSON that t accepts.
 func wanted(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	switch {
 	case t == nil:
 		return "of another type"
@@ -72,8 +75,8 @@ func wanted(t reflect.Type) string {
 	return "a whole number in digits, without fraction or exponent"
 }
 
-// problem returns INVALID_FIELD. A name that is not the contract's appears only if it looks like the name of a member:
-// clients put secrets in wrong places.
+// problem returns INVALID_FIELD. A name that the contract does not have is shown only if it looks like the name of a
+// member: clients put secrets in wrong places.
 func (f *fault) problem() *problem.Error {
 	var shown jsontext.Pointer
 	for name := range f.pointer.Tokens() {
@@ -82,6 +85,7 @@ func (f *fault) problem() *problem.Error {
 		}
 		shown = shown.AppendToken(name)
 	}
+
 	field := path(shown)
 	if f.what == isUnknown {
 		return problem.InvalidField.New("There is no member "+field+".", problem.Field(field))
@@ -89,7 +93,7 @@ func (f *fault) problem() *problem.Error {
 	return problem.InvalidField.New("The member "+field+" "+f.what+".", problem.Field(field))
 }
 
-// path writes a JSON pointer as people write it: cards[1].number.
+// path writes a JSON pointer in the usual notation: cards[1].number.
 func path(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {
@@ -105,8 +109,8 @@ func path(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// looksLikeName reports whether name is at most 64 letters, digits, underscores and hyphens. It has fewer digits than a
-// card number.
+// looksLikeName reports whether name consists of at most 64 letters, digits, underscores and hyphens, with fewer digits
+// than a card number.
 func looksLikeName(name string) bool {
 	const mostDigits = 12
 	digits := len(name) - len(strings.Map(func(r rune) rune {

@@ -12,16 +12,15 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// LongStringError reports that the string at Index, counted from 0, is too long to be read.
+// LongStringError reports that the string at Index, counted from 0, is too long.
 type LongStringError struct{ Index int }
 
 func (e *LongStringError) Error() string {
 	return fmt.Sprintf("the string at index %d is too long", e.Index)
 }
 
-// Strings reads a document {"member":["...", ...]} one string at a time, in some hundred kilobytes of memory however
-// long the document is. It is as strict as Unmarshal, but stops at the first fault: what was read before it must not
-// be used.
+// Strings reads a document {"member":["...", ...]} string by string, with some hundred kilobytes of memory for any
+// length. It is as strict as Unmarshal, but stops at the first fault: strings read before a fault must not be used.
 type Strings struct {
 	decoder *jsontext.Decoder
 	member  string
@@ -29,32 +28,32 @@ type Strings struct {
 	started bool
 	next    int    // index of the next string
 	text    []byte // the last string
-	given   int64  // how many bytes the decoder has got
+	given   int64  // bytes that the decoder has got
 	reader  io.Reader
-	err     error // what Next ended with
+	err     error // final error of Next
 }
 
 const (
-	// escapedByte is how many bytes one byte of a string may take in JSON: \u0061.
+	// escapedByte is how many bytes of JSON one byte of a string may take: \u0061.
 	escapedByte = 6
-	// slack is how far the decoder may read ahead, beyond one string.
+	// slack is how far the decoder may read ahead beyond one string.
 	slack = 128 << 10
 	// chunk is how much the decoder gets at once.
 	chunk = 16 << 10
-	// space is the white space of JSON.
+	// space is JSON's white space.
 	space = " \t\r\n"
 )
 
-// NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused
-// unread with a *LongStringError; one that is not longer never is. An error of r is returned wrapped.
+// NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused unread
+// with a *LongStringError; a string of at most longest never is. Errors of r are wrapped.
 func NewStrings(r io.Reader, member string, longest int) *Strings {
 	s := &Strings{member: member, longest: int64(longest), reader: r}
 	s.decoder = jsontext.NewDecoder(&bounded{s}, jsontext.AllowDuplicateNames(true))
 	return s
 }
 
-// bounded gives the decoder bytes, unless the string that it gathers is surely too long. It leaves out white space
-// that follows white space: the decoder would keep it all until the next token.
+// bounded feeds the decoder, unless the string that it collects is certainly too long. It drops white space after white
+// space, because the decoder would keep it until the next token.
 type bounded struct{ *Strings }
 
 // Read implements io.Reader.
@@ -62,12 +61,13 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if b.given-b.decoder.InputOffset() > escapedByte*b.longest+slack {
 		return 0, &LongStringError{Index: b.next}
 	}
+
 	n, err := b.reader.Read(p[:min(len(p), chunk)])
 	if betweenTokens(b.decoder.UnreadBuffer()) {
 		n = copy(p, bytes.TrimLeft(p[:n], space))
 	}
 	b.given += int64(n)
-	return n, err //nolint:wrapcheck // an io.Reader returns what it got
+	return n, err //nolint:wrapcheck // an io.Reader returns the error as it is
 }
 
 // betweenTokens reports whether unread ends in white space that is not part of a string.
@@ -76,8 +76,8 @@ func betweenTokens(unread []byte) bool {
 	return end >= 0 && strings.IndexByte(space, unread[end]) >= 0 && bytes.IndexByte(unread, '"') < 0
 }
 
-// Next returns the next string, valid until the next call, and io.EOF when the whole document was read and is what it
-// should be.
+// Next returns the next string, valid until the next call. It returns io.EOF after reading the whole document without a
+// fault.
 func (s *Strings) Next() ([]byte, error) {
 	if s.err == nil && !s.started {
 		s.started = true
@@ -112,7 +112,7 @@ func (s *Strings) begin() error {
 	return s.want('[', (&fault{pointer: s.decoder.StackPointer(), what: "must be a list"}).problem())
 }
 
-// want reads a token, and returns otherwise if it is of another kind.
+// want reads a token, and returns otherwise if it has another kind.
 func (s *Strings) want(kind jsontext.Kind, otherwise error) error {
 	token, err := s.decoder.ReadToken()
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Strings) want(kind jsontext.Kind, otherwise error) error {
 }
 
 // read reads a string into s.text, or the end of the document.
-func (s *Strings) read() (err error) {
+func (s *Strings) read() error {
 	value, err := s.decoder.ReadToken()
 	switch {
 	case err != nil:
@@ -135,6 +135,7 @@ func (s *Strings) read() (err error) {
 	case value.Kind() != '"':
 		return (&fault{pointer: s.decoder.StackPointer(), what: "must be a string"}).problem()
 	}
+
 	s.text = append(s.text[:0], value.String()...)
 	s.next++
 	return nil
@@ -154,7 +155,7 @@ func (s *Strings) end() error {
 	return s.finish()
 }
 
-// finish returns io.EOF when nothing follows the document.
+// finish returns io.EOF if nothing follows the document.
 func (s *Strings) finish() error {
 	_, err := s.decoder.ReadToken()
 	switch {
@@ -166,12 +167,12 @@ func (s *Strings) finish() error {
 	return io.EOF
 }
 
-// broken returns what an error of the decoder means: of the reader, or of the document.
+// broken translates an error of the decoder: an error of the reader or a fault of the document.
 func (s *Strings) broken(err error) error {
 	if long, ok := errors.AsType[*LongStringError](err); ok {
 		return long
 	}
-	if errors.Is(err, io.EOF) { // it must not look like the end of the strings
+	if errors.Is(err, io.EOF) { // must not look like the end of the strings
 		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
 	}
 	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

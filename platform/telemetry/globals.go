@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// captureGlobals sends what libraries write to the process-wide loggers to logger. ctx must not end before the process.
+// captureGlobals redirects the process-wide loggers to logger. ctx must not end before the process.
 func captureGlobals(ctx context.Context, logger *slog.Logger) {
-	// slog.SetDefault redirects the log package too, whose lines have no level: they become warnings.
+	// slog.SetDefault redirects the log package too. Its lines have no level; they become warnings.
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(logger)
 	otel.SetErrorHandler(errorHandler(ctx, logger))
@@ -22,17 +22,17 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 	silenceGRPC()
 }
 
-// silenceGRPC drops what gRPC logs: only the OTLP exporter uses it here, and its failures reach the error handler. It
+// silenceGRPC drops gRPC's logs: only the OTLP exporter uses gRPC here, and its failures reach the error handler. It
 // runs once, because gRPC reads its logger without a lock.
 var silenceGRPC = sync.OnceFunc(func() { //nolint:gochecknoglobals // gRPC has one logger per process
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// failureEvery is the shortest time between two log lines about failures of OpenTelemetry.
+// failureEvery is the minimum time between two log lines about failures of OpenTelemetry.
 const failureEvery = 30 * time.Second
 
-// errorHandler logs OpenTelemetry's errors. A collector that is away fails hundreds of batches a second on a busy
-// replica, so one line in failureEvery is written.
+// errorHandler logs OpenTelemetry's errors, one line per failureEvery: without a collector, hundreds of batches a
+// second fail on a busy replica.
 func errorHandler(ctx context.Context, logger *slog.Logger) otel.ErrorHandlerFunc {
 	sparse := NewSparse(1, failureEvery)
 	return func(err error) {
@@ -42,8 +42,8 @@ func errorHandler(ctx context.Context, logger *slog.Logger) otel.ErrorHandlerFun
 	}
 }
 
-// withoutText drops the attributes of a record that are not numbers. The SDK logs a variable that it cannot read with
-// its value, which may be the token of a collector.
+// withoutText drops all attributes of a record that are not numbers or bools. The SDK logs variables that it cannot
+// read with their values, which may contain a collector's token.
 type withoutText struct{ slog.Handler }
 
 // Handle writes the record with its message and its numbers.
@@ -57,13 +57,13 @@ func (h withoutText) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	return h.Handler.Handle(ctx, kept) //nolint:wrapcheck // of this package
+	return h.Handler.Handle(ctx, kept) //nolint:wrapcheck // the handler is from this package
 }
 
 // WithAttrs drops attrs.
 func (h withoutText) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// WithGroup returns a handler that puts what follows into a group.
+// WithGroup returns a handler that puts later attributes into a group.
 func (h withoutText) WithGroup(name string) slog.Handler {
 	return withoutText{h.Handler.WithGroup(name)}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// attributeCode holds the code of the error table with which an operation failed.
+// attributeCode is the error table's code for the failure of an operation.
 const attributeCode = attribute.Key("rowlock.code")
 
-// Describe returns the code of an error from a closed list, and whether it is a fault of the service or of what it
-// depends on; a client's mistake is none. ctx is that of the request.
+// Describe returns an error's code from a closed list, and whether the service or its dependencies are at fault; for a
+// client's mistake they are not. ctx is the request's context.
 type Describe func(ctx context.Context, err error) (code string, fault bool)
 
-// Operations makes a span of each thing that a service does: between the span of the request and those of the
-// statements. It is made only where tracing is on.
+// Operations creates a span for each operation of a service, between the span of the request and the spans of the
+// statements. It exists only if tracing is on.
 type Operations struct {
 	tracer   trace.Tracer
 	describe Describe
@@ -31,10 +31,10 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 	return &Operations{tracer: provider.Tracer("github.com/rowlock/rowlock/services/" + service), describe: describe}
 }
 
-// Start begins an operation, whose name is a constant such as "counts.increase", and returns the function that ends
-// it. The caller defers that with a pointer to the error that it returns: the span gets the error's code, never its
-// text, which may quote what a client sent. A panic fails the span and goes on. What fails after the caller has left
-// does not fail the span. In a request that is not recorded Start does nothing.
+// Start begins an operation, whose name is a constant such as "counts.increase", and returns the function that ends it.
+// The caller defers that function with a pointer to its error: the span gets the error's code, never its text, which
+// may quote a client's input. A panic fails the span and continues. Failures after the client has left do not fail the
+// span. If the request is not recorded, Start does nothing.
 func (o *Operations) Start(
 	ctx context.Context, name string, options ...trace.SpanStartOption,
 ) (operation context.Context, end func(*error)) {
@@ -44,10 +44,11 @@ func (o *Operations) Start(
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
 		defer span.End()
-		if p := recover(); p != nil { //nolint:revive // the caller defers this function itself
+		if p := recover(); p != nil { //nolint:revive // the caller defers this function
 			fail(span, problem.Internal.Code(), true)
 			panic(p)
 		}
+
 		if *err != nil && span.IsRecording() {
 			code, fault := o.describe(ctx, *err)
 			fail(span, code, fault && !errors.Is(ctx.Err(), context.Canceled))
@@ -55,10 +56,10 @@ func (o *Operations) Start(
 	}
 }
 
-// StartPoll begins a look for work as a trace of its own, and returns the function that ends it. The trace is
-// exported only when the poll found something or failed: those of workers without work would fill a collector.
+// StartPoll begins a poll for work as a separate trace, and returns the function that ends it. The trace is exported
+// only if the poll found something or failed: workers without work would fill a collector.
 //
-//nolint:spancheck // the function that is returned ends it
+//nolint:spancheck // the returned function ends it
 func (o *Operations) StartPoll(ctx context.Context, name string) (context.Context, func(found int, err error)) {
 	ctx, span := o.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(attributePoll.Bool(true)))
 	return ctx, func(found int, err error) {
@@ -71,7 +72,7 @@ func (o *Operations) StartPoll(ctx context.Context, name string) (context.Contex
 	}
 }
 
-// fail gives a span the code of an error, and the status Error when that is a fault.
+// fail sets the code of an error on a span, and the status Error if it is a fault.
 func fail(span trace.Span, code string, fault bool) {
 	span.SetAttributes(attributeCode.String(code))
 	if fault {

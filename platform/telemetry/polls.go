@@ -16,11 +16,11 @@ const (
 	attributeFound = attribute.Key("rowlock.poll.found")
 )
 
-// maxHeld bounds the spans that wait for the end of one poll: a poll that finds nothing makes a handful.
+// maxHeld bounds the spans that are held for one poll. A poll that finds nothing creates only a few.
 const maxHeld = 256
 
-// idlePolls holds the spans below a poll back until the poll ends, and drops all of them when it found nothing. While
-// no poll is open it costs one look at a counter.
+// idlePolls holds back the spans of a poll until the poll ends, and drops them if it found nothing. While no poll is
+// open, it costs one read of a counter.
 type idlePolls struct {
 	sdktrace.SpanProcessor
 
@@ -44,7 +44,7 @@ func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
 	p.SpanProcessor.OnStart(parent, s)
 }
 
-// OnEnd passes a span on, now or when its poll has ended.
+// OnEnd passes a span on, at once or when its poll ends.
 func (p *idlePolls) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.open.Load() > 0 {
 		held, pass := p.release(s)
@@ -58,10 +58,11 @@ func (p *idlePolls) OnEnd(s sdktrace.ReadOnlySpan) {
 	p.SpanProcessor.OnEnd(s)
 }
 
-// release returns whether s may pass now, and the held spans that pass before it.
+// release reports whether s may pass now, and returns the held spans that pass before it.
 func (p *idlePolls) release(s sdktrace.ReadOnlySpan) (held []sdktrace.ReadOnlySpan, pass bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	id := s.SpanContext().TraceID()
 	held, polled := p.held[id]
 	switch {

@@ -8,13 +8,13 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// newSpanCounter returns the metric of the recorded spans. Its series exist from the start: increase() does not see a
-// counter that appears with its first event.
+// newSpanCounter returns the metric of the recorded spans. All its series exist from the start, because increase()
+// misses the first event of a series.
 func newSpanCounter() *prometheus.CounterVec {
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rowlock_trace_spans_total",
-		Help: "Recorded spans by outcome: exported; failed, when the collector refused at least one of their batch or " +
-			"did not answer; dropped, when the queue was full.",
+		Help: "Recorded spans by outcome: exported; failed, if the collector refused at least one of their batch or " +
+			"did not answer; dropped, if the queue was full.",
 	}, []string{"outcome"})
 	for _, outcome := range []string{"exported", "failed", "dropped"} {
 		spans.WithLabelValues(outcome)
@@ -22,9 +22,9 @@ func newSpanCounter() *prometheus.CounterVec {
 	return spans
 }
 
-// countedSpans is the SDK's queue of spans with its exporter, counted. The SDK drops silently what its queue cannot
-// hold, and its own metrics of that are experimental and process-wide; so no more spans are let in than the queue
-// holds, those being exported included, and the others are counted as dropped.
+// countedSpans is the SDK's queue of spans with its exporter, counted. The SDK silently drops spans that do not fit
+// into its queue, and its metrics for that are experimental and process-wide. So OnEnd admits only as many spans as
+// fit, including those being exported, and counts the others as dropped.
 type countedSpans struct {
 	sdktrace.SpanProcessor // the queue
 
@@ -41,14 +41,17 @@ func newCountedSpans(exporter sdktrace.SpanExporter, size int, counter *promethe
 
 // OnEnd queues a span, or drops it. It never waits.
 func (c *countedSpans) OnEnd(s sdktrace.ReadOnlySpan) {
-	switch {
-	case !s.SpanContext().IsSampled():
-	case c.pending.Add(1) > c.size:
+	if !s.SpanContext().IsSampled() {
+		return
+	}
+
+	pending := c.pending.Add(1)
+	if pending > c.size {
 		c.pending.Add(-1)
 		c.counter.WithLabelValues("dropped").Inc()
-	default:
-		c.SpanProcessor.OnEnd(s)
+		return
 	}
+	c.SpanProcessor.OnEnd(s)
 }
 
 // countedExporter counts what leaves the queue.
@@ -58,10 +61,11 @@ type countedExporter struct {
 	queue *countedSpans
 }
 
-// ExportSpans sends spans to the collector once: the exporter inside has its own retries.
+// ExportSpans sends spans to the collector once: the exporter inside retries.
 func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	e.queue.pending.Add(-int64(len(spans)))
+
 	outcome := "exported"
 	if err != nil {
 		outcome = "failed"

@@ -13,24 +13,24 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Config says which service is observed and how.
+// Config names the service and configures its telemetry.
 type Config struct {
-	// Service is the name of the service, for example "counts"; required.
+	// Service is the name of the service, such as "counts"; required.
 	Service string
-	// Version is the version of the binary, as lifecycle.Version returns it.
+	// Version is the version of the binary, from lifecycle.Version.
 	Version string
-	// LogLevel is debug, info, warn or error; empty stands for info.
+	// LogLevel is debug, info, warn or error. Defaults to info.
 	LogLevel string
-	// LogFormat is json or text; empty stands for json.
+	// LogFormat is json or text. Defaults to json.
 	LogFormat string
-	// Output gets the log; nil stands for standard error.
+	// Output receives the log; nil selects standard error.
 	Output io.Writer
-	// Environ is the environment of the process, as config.Environ returns it: New reads from it whether there is tracing
-	// and by which protocol. The SDK reads the other OTEL_* variables from the process, so the two should not differ. Nil
-	// means no variables, hence no tracing.
+	// Environ is the environment of the process, from config.Environ. New reads from it whether to trace and with which
+	// protocol. The SDK reads the other OTEL_* variables from the process, so the two should not differ. Nil means no
+	// variables, hence no tracing.
 	Environ map[string]string
-	// CaptureGlobals sends what is written through log, slog's default logger and OpenTelemetry's loggers to this logger,
-	// and drops gRPC's. It is for main: the last caller in a process wins, and it stays in place after Shutdown.
+	// CaptureGlobals redirects log, slog's default logger and OpenTelemetry's loggers to this logger, and drops gRPC's
+	// logs. It is for main: the last caller in a process wins, and it stays in effect after Shutdown.
 	CaptureGlobals bool
 }
 
@@ -42,13 +42,14 @@ type Telemetry struct {
 	sdk      *sdktrace.TracerProvider // nil when tracing is off
 }
 
-// New builds the telemetry of a service. It fails, with a sentence that names the variable, on a log level, a log
-// format or an OTEL_* variable that it reads itself and does not understand. It opens no connections: a collector
-// that is away costs spans and log lines, never the start.
+// New builds the telemetry of a service. It fails, with a sentence that names the variable, on an invalid log level, or
+// on an invalid OTEL_* variable that it reads itself. It opens no connections: without its collector, a replica loses
+// spans and writes log lines, but it starts.
 func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if cfg.Output == nil {
 		cfg.Output = os.Stderr
 	}
+
 	handler, err := newHandler(cfg)
 	if err != nil {
 		return nil, err
@@ -57,39 +58,46 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	spans := newSpanCounter()
 	registry, err := newRegistry(cfg, spans)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
 	}
+
 	t := &Telemetry{logger: slog.New(handler), registry: registry, tracing: noop.NewTracerProvider()}
-	if cfg.CaptureGlobals { // before the first exporter exists: gRPC's logger must not change under it
+
+	// Before the first exporter exists: gRPC's logger must not change while it is used.
+	if cfg.CaptureGlobals {
 		captureGlobals(context.WithoutCancel(ctx), t.logger)
 	}
+
 	if traces.noEndpoint {
 		t.logger.WarnContext(ctx, "OTEL_TRACES_EXPORTER=otlp has no effect: set OTEL_EXPORTER_OTLP_ENDPOINT to send traces")
 	}
+
 	if traces.enabled {
-		if t.sdk, err = newTracerProvider(ctx, cfg, traces, spans); err != nil {
+		t.sdk, err = newTracerProvider(ctx, cfg, traces, spans)
+		if err != nil {
 			return nil, fmt.Errorf("telemetry: tracing: %w", err)
 		}
 		t.tracing = t.sdk
 	}
+
 	return t, nil
 }
 
-// Logger returns the service's logger. Call its methods with the request's context, else the line lacks the trace's
-// ids.
+// Logger returns the service's logger. Pass it the request's context, else the line lacks the ids of the trace.
 func (t *Telemetry) Logger() *slog.Logger { return t.logger }
 
-// Registry returns the service's own registry of metrics.
+// Registry returns the service's registry of metrics.
 func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
 
-// TracerProvider returns the maker of tracers: a no-op when tracing is off, never nil.
+// TracerProvider returns the provider of tracers: a no-op if tracing is off, never nil.
 func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracing }
 
-// Tracing returns the tracer provider where tracing is on, else nil: what platform's packages take that leave their
-// instrumentation out altogether when it is off.
+// Tracing returns the tracer provider if tracing is on, else nil. It is for packages that leave out their
+// instrumentation if tracing is off.
 func (t *Telemetry) Tracing() trace.TracerProvider {
 	if t.sdk == nil {
 		return nil
@@ -97,8 +105,8 @@ func (t *Telemetry) Tracing() trace.TracerProvider {
 	return t.tracing
 }
 
-// Shutdown sends the spans that are still waiting and stops the exporter, until ctx ends. Logger and registry stay
-// usable; a second call does nothing.
+// Shutdown sends the waiting spans, until ctx ends, and stops the exporter. Logger and registry stay usable. A second
+// call does nothing.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	if t.sdk == nil {
 		return nil

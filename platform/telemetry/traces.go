@@ -16,34 +16,38 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// traceSettings is what the variables say that the SDK leaves to the program.
+// traceSettings holds the settings that the SDK leaves to the program.
 type traceSettings struct {
 	enabled    bool
-	noEndpoint bool // OTEL_TRACES_EXPORTER asks for traces, and no endpoint is set
-	grpc       bool // else http/protobuf, the default of the specification
+	noEndpoint bool // OTEL_TRACES_EXPORTER requests traces, but no endpoint is set
+	grpc       bool // else http/protobuf, the specification's default
 	queueSize  int
 }
 
-// readTraceSettings reads whether there is tracing, where to and by which protocol, as the OpenTelemetry
-// specification names it (configuration/sdk-environment-variables, protocol/exporter). Blank means unset. It refuses
-// a bad value of these variables alone: the SDK reads the others. No error repeats an endpoint, which may hold a
-// password.
+// readTraceSettings reads whether to trace, to which endpoint and with which protocol, as the OpenTelemetry
+// specification defines the variables (configuration/sdk-environment-variables, protocol/exporter). Blank means unset.
+// It refuses invalid values of only these variables: the SDK reads the others. No error repeats an endpoint, which may
+// contain a password.
 func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
 	first := func(names ...string) (name, value string) {
 		for _, name = range names {
-			if value = strings.TrimSpace(environ[name]); value != "" {
+			value = strings.TrimSpace(environ[name])
+			if value != "" {
 				break
 			}
 		}
 		return name, value
 	}
-	switch name, disabled := first("OTEL_SDK_DISABLED"); strings.ToLower(disabled) {
+
+	name, disabled := first("OTEL_SDK_DISABLED")
+	switch strings.ToLower(disabled) {
 	case "true":
 		return s, nil
 	case "", "false":
 	default:
 		return s, fmt.Errorf("%s %q is not true or false", name, disabled)
 	}
+
 	exporter, wanted := first("OTEL_TRACES_EXPORTER")
 	endpoint, to := first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 	switch {
@@ -52,23 +56,27 @@ func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
 	case to == "" || wanted == "none":
 		return traceSettings{noEndpoint: wanted == "otlp"}, nil
 	}
+
 	if u, err := url.Parse(to); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return s, fmt.Errorf("%s is not a URL such as http://collector:4318, without user and password", endpoint)
 	}
+
 	name, protocol := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	if protocol != "" && protocol != "grpc" && protocol != "http/protobuf" {
 		return s, fmt.Errorf("%s %q is not grpc or http/protobuf", name, protocol)
 	}
+
 	s = traceSettings{enabled: true, grpc: protocol == "grpc", queueSize: sdktrace.DefaultMaxQueueSize}
 	if name, size := first("OTEL_BSP_MAX_QUEUE_SIZE"); size != "" {
-		if s.queueSize, err = strconv.Atoi(size); err != nil || s.queueSize < 1 {
+		s.queueSize, err = strconv.Atoi(size)
+		if err != nil || s.queueSize < 1 {
 			return s, fmt.Errorf("%s %q is not a whole number of at least 1", name, size)
 		}
 	}
 	return s, nil
 }
 
-// newTracerProvider returns the provider that sends to the endpoint of the OTEL_EXPORTER_OTLP_* variables. It opens no
+// newTracerProvider returns the provider that sends to the endpoint in the OTEL_EXPORTER_OTLP_* variables. It opens no
 // connections.
 func newTracerProvider(
 	ctx context.Context, cfg Config, s traceSettings, counter *prometheus.CounterVec,
@@ -77,30 +85,32 @@ func newTracerProvider(
 	if err != nil {
 		return nil, err
 	}
+
 	var client otlptrace.Client
 	if s.grpc {
 		client = otlptracegrpc.NewClient()
 	} else {
 		client = otlptracehttp.NewClient()
 	}
+
 	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("make the OTLP exporter: %w", err)
+		return nil, fmt.Errorf("create the OTLP exporter: %w", err)
 	}
 	return NewProvider(withoutIdlePolls(newCountedSpans(exporter, s.queueSize, counter)), sdktrace.WithResource(res)), nil
 }
 
-// NewProvider returns a provider as the services use it. A panic leaves no event in a span: the SDK's would hold the
-// panic's value, which may quote what a client sent. The log has it, with its stack.
+// NewProvider returns a provider with the services' settings. It records no event for a panic: the SDK's would contain
+// the panic's value, which may quote a client's input. The log has the panic with its stack.
 func NewProvider(processor sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *sdktrace.TracerProvider {
 	options = append(options, sdktrace.WithSpanProcessor(processor), sdktrace.WithoutPanicRecording())
 	return sdktrace.NewTracerProvider(options...)
 }
 
-// newResource describes this replica. What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes last and so wins.
+// newResource describes this replica. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come last, so they win.
 func newResource(ctx context.Context, cfg Config) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
-		resource.WithService(), // a service.instance.id for each process, and a name that the next line replaces
+		resource.WithService(), // a service.instance.id per process, and a name that the next line replaces
 		resource.WithAttributes(semconv.ServiceName(cfg.Service), semconv.ServiceVersion(cfg.Version)),
 		resource.WithTelemetrySDK(),
 		resource.WithHost(),

@@ -10,17 +10,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Transport is [NewTransport] with the spans of this process.
+// Transport returns a [NewTransport] that uses this process's tracer provider.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
 	return NewTransport(next, t.tracing)
 }
 
-// NewTransport returns a transport that passes the trace on: each request has a span of kind client, below that of
-// its context, and a traceparent that names it. The tracestate and the decision not to record pass unchanged; without
-// tracing the context's own traceparent is sent, and without a trace none.
+// NewTransport returns a transport that propagates traces: each request gets a span of kind client below the context's
+// span, and a traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without
+// tracing, the context's traceparent is sent if it has one.
 //
-// A span has the method, the server and the status, and ends with the answer's header. The URL and an error's text
-// are left out, which is why this is not otelhttp: they hold ids and keys.
+// A span has the method, the server and the status, and ends when the answer's header has arrived. It leaves out the
+// URL and the text of an error, which contain ids and keys; that is why this is not otelhttp.
 func NewTransport(next http.RoundTripper, provider trace.TracerProvider) http.RoundTripper {
 	return &transport{next: next, tracer: provider.Tracer("github.com/rowlock/rowlock/platform/telemetry")}
 }
@@ -30,7 +30,7 @@ type transport struct {
 	tracer trace.Tracer
 }
 
-// RoundTrip sends r below a span.
+// RoundTrip sends r within a span.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
@@ -38,6 +38,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if port, err := strconv.Atoi(r.URL.Port()); err == nil {
 		span.SetAttributes(semconv.ServerPort(port))
 	}
+
 	r = r.Clone(ctx) // a RoundTripper must not change its request
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	resp, err := t.next.RoundTrip(r)
@@ -45,6 +46,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		span.SetStatus(codes.Error, "")
 		return resp, err //nolint:wrapcheck // http.Client wraps it
 	}
+
 	span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))
 	if resp.StatusCode >= http.StatusBadRequest {
 		span.SetStatus(codes.Error, "")

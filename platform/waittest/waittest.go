@@ -1,4 +1,4 @@
-// Package waittest waits for conditions and releases goroutines together in tests.
+// Package waittest helps tests wait for conditions and release goroutines together.
 package waittest
 
 import (
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Eventually calls condition every few milliseconds until it returns true, and fails the test with a message that
-// names what after a minute, which a slow machine may need. Call it from the goroutine of the test. A condition that
-// finds a fault may call t.Fatal itself.
+// Eventually calls condition every few milliseconds until it returns true. After a minute, which a slow machine may
+// need, it fails the test with a message that contains what. Call it from the test's goroutine. condition may call
+// t.Fatal.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	eventually(t, time.Minute, what, condition)
@@ -28,10 +28,11 @@ func eventually(t testing.TB, limit time.Duration, what string, condition func()
 	}
 }
 
-// Together calls f(0) to f(n-1), each in a goroutine of its own, releases them at one moment, waits for all of them and
+// Together runs f(0) to f(n-1) in separate goroutines, releases them at the same moment, waits for all of them and
 // reports their errors.
 func Together(t testing.TB, n int, f func(i int) error) {
 	t.Helper()
+
 	errs := make([]error, n)
 	var ready, done sync.WaitGroup
 	release := make(chan struct{})
@@ -43,6 +44,7 @@ func Together(t testing.TB, n int, f func(i int) error) {
 			errs[i] = f(i)
 		})
 	}
+
 	ready.Wait()
 	close(release)
 	done.Wait()

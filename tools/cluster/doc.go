@@ -1,3 +1,3 @@
-// Package cluster pins what the chart is tested and installed with: Helm 3, Helm 4 and kind. It is a module of its own,
-// because these bring Kubernetes along, which the linter and the generators beside it do not need.
+// Package cluster pins the tools that install and test the chart: Helm 3, Helm 4 and kind. It is a separate module,
+// because these depend on Kubernetes, which the linter and the generators do not need.
 package cluster

@@ -1,5 +1,5 @@
-// Package call sends the requests of the generated clients, and reads the answers
-// of the services into values and errors.
+// Package call sends the requests of the generated clients, and turns the services'
+// answers into values and errors.
 package call
 
 import (
@@ -21,14 +21,15 @@ import (
 	"github.com/rowlock/rowlock/client/internal/settings"
 )
 
-// Settings returns the default settings, changed by the options. Their HTTP
-// client follows no redirection, which would make a read of a change and take the
-// token to another host.
+// Settings returns the default settings, modified by the options. The HTTP client
+// follows no redirects: one would turn a change into a read, and take the token to
+// another host.
 func Settings(options []rowlock.Option) settings.Settings {
 	s := settings.Default()
 	for _, option := range options {
 		option(&s)
 	}
+
 	direct := *s.HTTP
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if s.Token != nil {
@@ -42,31 +43,34 @@ const keyHeader = "Idempotency-Key"
 
 type sentKey struct{}
 
-// Sent returns a context whose calls set at to the time when their last attempt was sent.
+// Sent returns a context whose calls set at to the time of their last attempt.
 func Sent(ctx context.Context, at *time.Time) context.Context {
 	return context.WithValue(ctx, sentKey{}, at)
 }
 
-// Doer sends requests of the generated clients.
+// Doer sends the requests of the generated clients.
 type Doer struct{ settings.Settings }
 
 // Do sends a request, and repeats it as [Repeat] does. It returns an answer of
 // status 2xx with its whole body, or an error, with the answer if there was one.
 func (d Doer) Do(req *http.Request) (*http.Response, error) {
 	key := req.Header.Get(keyHeader) != ""
-	if strings.ContainsFunc(req.Header.Get(keyHeader), unicode.IsControl) { // net/http would not send it
-		const detail = "A key has no control characters."
+	if strings.ContainsFunc(req.Header.Get(keyHeader), unicode.IsControl) { // net/http refuses to send it
+		const detail = "A key must not contain control characters."
 		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: keyHeader, Detail: detail}
 	}
+
 	return Repeat(req.Context(), !d.WithoutRetries, key, func() (*http.Response, error) {
 		once, err := again(req, key)
 		if err != nil {
 			return nil, Lost(err, reads(req))
 		}
+
 		if at, ok := req.Context().Value(sentKey{}).(*time.Time); ok {
 			*at = time.Now()
 		}
-		resp, err := d.HTTP.Do(once) //nolint:gosec // the program that uses the client says where to
+
+		resp, err := d.HTTP.Do(once) //nolint:gosec // the caller chooses the address
 		if err != nil {
 			return nil, Lost(err, reads(req))
 		}
@@ -74,9 +78,9 @@ func (d Doer) Do(req *http.Request) (*http.Response, error) {
 	})
 }
 
-// again returns a copy of req that can be sent, with a body of its own. One that
-// has a key cannot be sent twice: net/http would repeat it by itself, and the
-// error of its second attempt would hide that the first was sent.
+// again returns a copy of req that can be sent, with a fresh body. A request with a
+// key cannot be sent twice: net/http would repeat it, and the error of the second
+// attempt would hide that the first was sent.
 func again(req *http.Request, key bool) (*http.Request, error) {
 	once := req.Clone(req.Context())
 	switch {
@@ -86,10 +90,11 @@ func again(req *http.Request, key bool) (*http.Request, error) {
 			return nil, err //nolint:wrapcheck // never fails for a body in memory
 		}
 		once.Body = body
-	case key: // without a body it would be repeated all the same
+	case key: // net/http would repeat a request without a body too
 		const empty = "{}"
 		once.Body, once.ContentLength = io.NopCloser(strings.NewReader(empty)), int64(len(empty))
 	}
+
 	if key {
 		once.GetBody = nil
 	}
@@ -101,10 +106,11 @@ func reads(req *http.Request) bool {
 	return req.Method == http.MethodGet || req.Method == http.MethodHead
 }
 
-// whole reads the body of an answer, which may break off, and the error that it may be.
+// whole reads the body of an answer. It returns an error if the body breaks off or the status is not 2xx.
 func whole(resp *http.Response, read bool) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
+	err = errors.Join(err, resp.Body.Close())
+	if err != nil {
 		e := Lost(err, read)
 		e.Status = resp.StatusCode
 		return nil, e
@@ -125,7 +131,7 @@ func Answer[T any](resp *http.Response, err error) (T, error) {
 // None is the type of an answer without a body.
 type None struct{}
 
-// AnswerWithHeader returns the header of the answer as well, nil without one.
+// AnswerWithHeader also returns the header of the answer; nil if there was none.
 func AnswerWithHeader[T any](resp *http.Response, err error) (value T, header http.Header, _ error) {
 	if resp != nil {
 		header = resp.Header
@@ -133,6 +139,7 @@ func AnswerWithHeader[T any](resp *http.Response, err error) (value T, header ht
 	if _, none := any(value).(None); none || err != nil {
 		return value, header, err
 	}
+
 	body, err := io.ReadAll(resp.Body)
 	if err == nil {
 		err = json.Unmarshal(body, &value)
@@ -146,8 +153,8 @@ func AnswerWithHeader[T any](resp *http.Response, err error) (value T, header ht
 	return value, header, nil
 }
 
-// Lost returns the error of a request without an answer. Only a connection that
-// could not be made, and a token that could not be read, are proof that nothing was sent.
+// Lost returns the error of a request without an answer. Nothing was sent only if the
+// connection could not be made or the token could not be read.
 func Lost(err error, read bool) *rowlock.Error {
 	if e, ok := errors.AsType[*rowlock.Error](err); ok {
 		unsent := *e
@@ -169,19 +176,21 @@ func problem(resp *http.Response, body []byte, read bool) *rowlock.Error {
 		Field   string       `json:"field"`
 		TraceID string       `json:"trace_id"`
 	}
+
 	e := &rowlock.Error{Status: resp.StatusCode, Read: read}
 	if err := json.Unmarshal(body, &doc); err != nil || doc.Code == "" {
-		e.Code, e.Detail, e.Err = rowlock.ErrBadAnswer, "the answer is no problem document: "+shorten(body), err
+		e.Code, e.Detail, e.Err = rowlock.ErrBadAnswer, "the answer is not a problem document: "+shorten(body), err
 	} else {
 		e.Code, e.Field, e.Detail, e.TraceID = doc.Code, doc.Field, doc.Detail, doc.TraceID
 	}
+
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return e
 }
 
-// Value returns what p points to, and the zero value for nil.
+// Value returns the value that p points to; the zero value for nil.
 func Value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -195,9 +204,9 @@ func shorten(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), most)]), "")
 }
 
-// Key returns the value of the header Idempotency-Key for a key: a quoted string
-// of RFC 9651 for one that begins with a quote, or begins or ends with a space,
-// because it would be read as another key. The bare form serves for all others.
+// Key returns the value of the header Idempotency-Key for a key. A key that begins
+// with a quote, or begins or ends with a space, would be read as another key; it
+// becomes a quoted string of RFC 9651. All other keys stay bare.
 func Key(key string) string {
 	if key == strings.Trim(key, " ") && !strings.HasPrefix(key, `"`) {
 		return key
@@ -205,11 +214,11 @@ func Key(key string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 }
 
-// mark stands before a segment of dots, and before one that begins with it, until Dots removes it.
+// mark precedes a segment of dots, and a segment that begins with mark, until Dots removes it.
 const mark = "\x00"
 
-// Segment returns one segment of a path as the generated requests take it. They
-// would resolve the segments "." and "..".
+// Segment returns one segment of a path for the generated requests, which would
+// resolve the segments "." and "..".
 func Segment(s string) string {
 	if s == "." || s == ".." || strings.HasPrefix(s, mark) {
 		return mark + s
@@ -217,17 +226,19 @@ func Segment(s string) string {
 	return s
 }
 
-// Dots escapes the dots of the segments that Segment marked.
+// Dots escapes the dots of the segments that Segment has marked.
 func Dots(_ context.Context, req *http.Request) error {
 	if !strings.Contains(req.URL.Path, "/"+mark) {
 		return nil
 	}
+
 	segments := strings.Split(req.URL.EscapedPath(), "/")
 	for i, segment := range segments {
 		if rest, marked := strings.CutPrefix(segment, "%00"); marked {
 			segments[i] = strings.ReplaceAll(rest, ".", "%2E")
 		}
 	}
+
 	raw := strings.Join(segments, "/")
 	decoded, err := url.PathUnescape(raw)
 	if err != nil {

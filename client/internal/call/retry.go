@@ -11,33 +11,35 @@ import (
 )
 
 const (
-	// attempts is how often a call is sent at most.
+	// attempts is the maximum number of times that a call is sent.
 	attempts = 8
 	// firstPause doubles with each attempt up to longestPause, unless the service says how long to wait.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
-	// longestWait is how long a service may ask a call to wait; a longer wait is left to the caller.
+	// longestWait is the longest wait that a service may ask for; a longer one is left to the caller.
 	longestWait = 30 * time.Second
-	// keyLife is how long after the first attempt whose outcome is open a change is repeated. It is less than the
-	// minute for which a service keeps a key at least; one that has forgotten the key would apply the change again.
+	// keyLife bounds the time in which a change is repeated, from its first attempt with an unknown outcome. It is less
+	// than the minute for which a service keeps a key at least: if the key were forgotten, the change would be applied
+	// again.
 	keyLife = 45 * time.Second
 )
 
-// processing is the code of payments for a key that another request holds.
+// processing is payments' code for a key that another request holds.
 const processing rowlock.Code = "PAYMENT_PROCESSING"
 
-// Repeat calls send until it succeeds or is refused, at most [attempts] times. It
-// repeats what was surely not applied; a read, and a change that has a key, also
-// when the answer is lost, for [keyLife]. It waits before a repeat, but begins no
-// wait that the context's deadline would end. When the context ends during one, its
+// Repeat calls send until the call succeeds or is refused, at most [attempts] times.
+// It repeats calls that were not applied. If the answer is lost, it also repeats
+// reads and changes with a key, for [keyLife]. It waits before a repeat, but not if
+// the context's deadline would come first. If the context ends during a wait, its
 // cause is joined to the error.
 //
-// The error is that of the last attempt, unless that one leaves open what became
-// of an earlier one: then the outcome is unknown, and the error is the earlier one's.
+// It returns the error of the last attempt. If that leaves open what became of an
+// earlier attempt, the outcome is unknown, and Repeat returns the earlier error.
 func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error)) (T, error) {
-	var open *rowlock.Error // of the last attempt whose outcome is unknown
-	var since time.Time     // the first of them was sent
+	var open *rowlock.Error // from the last attempt with an unknown outcome
+	var since time.Time     // when the first such attempt was sent
 	forgotten := func(wait time.Duration) bool { return open != nil && time.Since(since)+wait > keyLife }
+
 	for attempt := 1; ; attempt++ {
 		begun := time.Now()
 		value, err := send()
@@ -45,26 +47,35 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 		if !failed {
 			return value, err
 		}
+
+		// From here on only an answer that settles the outcome may replace this error.
 		if rowlock.OutcomeUnknown(last) {
 			if open == nil {
 				since = begun
 			}
 			open = last
 		}
+
 		e := after(open, last, key)
 		if !retries || !repeatable(last, key) {
 			return value, e
 		}
+
 		wait := pause(attempt, last.RetryAfter)
 		deadline, ok := ctx.Deadline()
 		late := ok && time.Until(deadline) < wait || forgotten(wait)
-		if attempt == attempts || late || last.RetryAfter > longestWait || !Sleep(ctx, wait) || forgotten(0) {
+		if attempt == attempts || late || last.RetryAfter > longestWait {
+			return value, because(ctx, e)
+		}
+
+		waited := Sleep(ctx, wait)
+		if !waited || forgotten(0) { // the wait may have taken longer
 			return value, because(ctx, e)
 		}
 	}
 }
 
-// because returns e with the reason why ctx ended, if it has.
+// because adds to e the cause of ctx's end, if ctx has ended.
 func because(ctx context.Context, e *rowlock.Error) *rowlock.Error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(e, cause) {
@@ -75,10 +86,10 @@ func because(ctx context.Context, e *rowlock.Error) *rowlock.Error {
 	return &ended
 }
 
-// repeatable reports whether a call that failed by e may and should be repeated.
+// repeatable reports whether a call that failed with e may and should be repeated.
 func repeatable(e *rowlock.Error, key bool) bool {
 	switch {
-	case e.Code == rowlock.ErrInternal: // a bug, which a repeat meets again
+	case e.Code == rowlock.ErrInternal: // a bug, which a repeat would meet again
 		return false
 	case e.Code == rowlock.ErrBadAnswer && e.Status < http.StatusInternalServerError:
 		return false
@@ -89,21 +100,22 @@ func repeatable(e *rowlock.Error, key bool) bool {
 	}
 }
 
-// after returns the error of a call whose last attempt failed by last, when an
-// earlier one, unless it is nil, failed by open. A service that has looked at the
-// key knows what became of the earlier one.
+// after returns the error of a call whose last attempt failed with last, and whose
+// earlier attempt, if open is not nil, failed with open. If the service has looked
+// up the key for last, it knows what became of the earlier attempt.
 func after(open, last *rowlock.Error, key bool) *rowlock.Error {
 	looked := !repeatable(last, key) && last.Code != rowlock.ErrUnauthenticated && last.Code != rowlock.ErrForbidden
 	if open == nil || open == last || looked {
 		return last
 	}
+
 	e := *open
-	e.Detail += "; repeated: " + last.Error() // not joined: its code says less of the outcome
+	e.Detail += "; repeated: " + last.Error() // not joined: its code says less about the outcome
 	return &e
 }
 
-// pause returns how long to wait after the attempt of that number: half to one and
-// a half of a growing time, or what the service asks for and up to half of it more.
+// pause returns the wait after an attempt: a growing time, 50 % to 150 % of it, or
+// the time that the service asks for, plus up to half of it.
 func pause(attempt int, asked time.Duration) time.Duration {
 	if asked > 0 {
 		return asked + rand.N(asked/2+1)
@@ -111,16 +123,17 @@ func pause(attempt int, asked time.Duration) time.Duration {
 	return Pause(attempt, firstPause, longestPause)
 }
 
-// Pause returns first, doubled with each attempt up to longest, half to one and a half times.
+// Pause returns 50 % to 150 % of first, which is doubled with each attempt up to longest.
 func Pause(attempt int, first, longest time.Duration) time.Duration {
 	grown := longest
-	if shift := attempt - 1; shift < 16 {
+	shift := attempt - 1
+	if shift < 16 {
 		grown = min(first<<shift, longest)
 	}
 	return grown/2 + rand.N(grown+1)
 }
 
-// Sleep waits for d, and reports false when ctx ends before.
+// Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

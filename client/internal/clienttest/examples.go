@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package whose examples call a service. variable holds
-// the address of one with a new database. Without it the examples are left out,
-// and Main says so; lab/acceptance runs them.
+// Main runs the tests of a package whose examples call a service. variable holds the
+// URL of a service with a new database. Without it Main skips the examples and says
+// so; lab/acceptance runs them.
 func Main(m *testing.M, variable string) int {
 	if os.Getenv(variable) == "" {
-		_, _ = fmt.Fprintf(os.Stderr, "The examples are left out, because %s is not set.\n", variable)
-		flag.Parse() //nolint:revive // this is TestMain's
+		_, _ = fmt.Fprintf(os.Stderr, "The examples are skipped, because %s is not set.\n", variable)
+		flag.Parse() //nolint:revive // Main does TestMain's work
 		skip := "^Example"
 		if given := flag.Lookup("test.skip").Value.String(); given != "" {
 			skip += "|" + given

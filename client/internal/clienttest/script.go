@@ -12,12 +12,12 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 )
 
-// Script answers one request after the other, the last answer again and again, and
-// records what it was sent. It stands in for a connection, so that a test in a
-// bubble of testing/synctest measures the pauses of a call without waiting.
+// Script answers requests one by one, repeating its last answer, and records the
+// requests. It replaces the network, so that a test in a bubble of testing/synctest
+// measures the pauses of a call without waiting.
 type Script struct {
 	Answers []Answer
-	// Keys, Bodies and Tokens are those of the requests.
+	// Keys, Bodies and Tokens hold the requests' parts.
 	Keys, Bodies, Tokens []string
 }
 
@@ -27,11 +27,11 @@ type Answer struct {
 	Body   string
 	// After is the header Retry-After.
 	After string
-	// Err stands for no answer.
+	// Err, if set, is the transport's error instead of an answer.
 	Err error
 }
 
-// Answers that any service and any network may give.
+// Answers of any service and any network.
 //
 //nolint:gochecknoglobals // they are never assigned to
 var (
@@ -47,30 +47,36 @@ func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
+
 	var body []byte
 	if req.Body != nil {
 		var err error
-		if body, err = io.ReadAll(req.Body); err != nil {
+		body, err = io.ReadAll(req.Body)
+		if err != nil {
 			return nil, fmt.Errorf("read the request: %w", err)
 		}
 	}
+
 	a := s.Answers[min(len(s.Keys), len(s.Answers)-1)]
 	s.Keys = append(s.Keys, req.Header.Get("Idempotency-Key"))
 	s.Tokens = append(s.Tokens, req.Header.Get("Authorization"))
 	s.Bodies = append(s.Bodies, string(body))
+
 	if a.Err != nil {
 		return nil, a.Err
 	}
+
 	recorder := httptest.NewRecorder()
 	if a.After != "" {
 		recorder.Header().Set("Retry-After", a.After)
 	}
 	recorder.WriteHeader(a.Status)
 	_, _ = recorder.WriteString(a.Body)
+
 	resp := recorder.Result()
 	resp.Request = req
 	return resp, nil
 }
 
-// Option returns the option of a client that sends to the script.
+// Option returns a client option that sends requests to the script.
 func (s *Script) Option() rowlock.Option { return rowlock.WithHTTPClient(&http.Client{Transport: s}) }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Settings are shared by the clients of all services.
+// Settings are common to the clients of all services.
 type Settings struct {
 	// HTTP sends the requests.
 	HTTP *http.Client
-	// InternalURL is the address of counts' internal API; empty means that of its API.
+	// InternalURL is the address of counts' internal API; empty: the address of its API.
 	InternalURL string
-	// Token returns the token that every request carries; nil means that none does.
+	// Token returns the token for each request; nil: requests have no token.
 	Token func() (string, error)
-	// WithoutRetries and WithoutKeys turn off what their names say.
+	// WithoutRetries and WithoutKeys turn off retries and generated keys.
 	WithoutRetries, WithoutKeys bool
 }
 
 const (
-	// idleTimeout is shorter than the five seconds after which the services close a connection that carried no request.
+	// idleTimeout is shorter than the five seconds after which the services close an unused connection.
 	idleTimeout = 2 * time.Second
 	idlePerHost = 64
-	// dialTimeout bounds an attempt to connect: a repeat that began in time must not be sent minutes later, when the
-	// service may have forgotten its key.
+	// dialTimeout bounds connecting: a repeat that began in time must not be sent minutes later, when the service may
+	// have forgotten its key.
 	dialTimeout = 5 * time.Second
 )
 

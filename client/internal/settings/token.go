@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// rereadAfter is for how long a token that was read is used. Kubernetes writes the
-// next one a fifth of a token's life, two minutes or more, before the end of it.
+// rereadAfter is the age at which a token is read again. Kubernetes
+// writes the next token a fifth of its life, two minutes or more, before it expires.
 const rereadAfter = 5 * time.Second
 
-// TokenFile reads a token from a file that another process replaces. It is safe
-// for concurrent use.
+// TokenFile reads a token from a file that another process replaces. It is safe for
+// concurrent use.
 type TokenFile struct {
 	Path string
 
@@ -23,14 +23,15 @@ type TokenFile struct {
 	read  time.Time
 }
 
-// Token returns the token, at most rereadAfter old. While the file cannot be read
-// or is empty, it returns the last one, and an error before there was any.
+// Token returns the token, read at most rereadAfter ago. While the file is empty or
+// cannot be read, it returns the last token, or an error if there was none.
 func (f *TokenFile) Token() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.token != "" && time.Since(f.read) < rereadAfter {
 		return f.token, nil
 	}
+
 	raw, err := os.ReadFile(f.Path)
 	token := strings.TrimSpace(string(raw))
 	switch {
@@ -41,6 +42,7 @@ func (f *TokenFile) Token() (string, error) {
 	case f.token == "":
 		return "", fmt.Errorf("read the token file: %w", err)
 	}
+
 	f.read = time.Now()
 	return f.token, nil
 }

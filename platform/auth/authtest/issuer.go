@@ -1,4 +1,4 @@
-// Package authtest runs an issuer of tokens for tests, with keys of its own.
+// Package authtest runs a token issuer for tests, with generated keys.
 package authtest
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Issuer is an issuer that listens by TLS until the test ends. Its methods are for concurrent use.
+// Issuer serves an issuer's endpoints over TLS until the test ends. Its methods are safe for concurrent use.
 type Issuer struct {
-	// URL is the issuer's.
+	// URL is the issuer's URL.
 	URL string
-	// CAFile holds the certificate that its own is signed by.
+	// CAFile holds the certificate to trust for URL.
 	CAFile string
 
 	server *httptest.Server
 
 	mu      sync.Mutex
 	key     jose.JSONWebKey   // signs
-	former  []jose.JSONWebKey // is published beside it
+	former  []jose.JSONWebKey // published, but sign nothing
 	answer  func(w http.ResponseWriter, r *http.Request) bool
 	fetches int
 }
@@ -49,8 +49,8 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Environ returns the variables of a replica that takes the issuer's tokens for the audience rowlock, by a policy in
-// YAML.
+// Environ returns the environment of a replica that accepts the issuer's tokens for the audience rowlock and applies
+// the given policy (YAML).
 func (i *Issuer) Environ(t testing.TB, policy string) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -58,13 +58,13 @@ func (i *Issuer) Environ(t testing.TB, policy string) map[string]string {
 	}
 }
 
-// Rotate replaces the key that signs by a new one. The former keys stay published.
+// Rotate generates a new signing key. The former keys stay published.
 func (i *Issuer) Rotate(t testing.TB) {
 	t.Helper()
 	i.Use(newKey(t))
 }
 
-// Use replaces the key that signs. The former keys stay published.
+// Use replaces the signing key. The former keys stay published.
 func (i *Issuer) Use(key jose.JSONWebKey) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,14 +72,14 @@ func (i *Issuer) Use(key jose.JSONWebKey) {
 	i.key = key
 }
 
-// Withdraw no longer publishes the former keys.
+// Withdraw stops publishing the former keys.
 func (i *Issuer) Withdraw() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.former = nil
 }
 
-// Answer makes answer handle all requests that it returns true for; nil for none.
+// Answer passes each request to answer first, which returns true if it has handled it. Nil removes it.
 func (i *Issuer) Answer(answer func(w http.ResponseWriter, r *http.Request) bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -93,7 +93,7 @@ func (i *Issuer) Fetches() int {
 	return i.fetches
 }
 
-// serve answers as an issuer does (OpenID Connect Discovery 1.0).
+// serve implements OpenID Connect Discovery 1.0.
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	answer := i.answer
@@ -101,18 +101,20 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	if answer != nil && answer(w, r) {
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, i.URL+"/keys") // the error is the connection's
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, i.URL+"/keys") // fails if the client is gone
 	case "/keys":
 		i.mu.Lock()
-		defer i.mu.Unlock()
 		i.fetches++
 		set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key.Public()}}
 		for _, former := range i.former {
 			set.Keys = append(set.Keys, former.Public())
 		}
+		i.mu.Unlock()
+
 		_ = json.NewEncoder(w).Encode(set) //nolint:errchkjson // as above
 	default:
 		http.NotFound(w, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// draft is a token before it is signed.
+// draft is a token before signing.
 type draft struct {
 	claims map[string]any
 	header map[jose.HeaderKey]any
@@ -20,7 +20,7 @@ type draft struct {
 	key    jose.SigningKey
 }
 
-// Option makes a token another one than a good one.
+// Option changes a token that would be valid.
 type Option func(*draft)
 
 // Audience replaces the audience rowlock.
@@ -31,25 +31,25 @@ func Audience(audiences ...string) Option {
 // IssuedBy replaces the issuer's URL.
 func IssuedBy(url string) Option { return func(d *draft) { d.claims["iss"] = url } }
 
-// ExpiresIn replaces the hour after which the token expires; a negative time has passed.
+// ExpiresIn replaces the default lifetime of one hour; a negative duration yields an expired token.
 func ExpiresIn(after time.Duration) Option {
 	return func(d *draft) { d.claims["exp"] = time.Now().Add(after).Unix() }
 }
 
-// ValidIn makes the token valid after a time.
+// ValidIn postpones the time from which the token is valid.
 func ValidIn(after time.Duration) Option {
 	return func(d *draft) { d.claims["nbf"] = time.Now().Add(after).Unix() }
 }
 
-// IssuedIn makes the token one that is issued after a time.
+// IssuedIn postpones the token's issue time.
 func IssuedIn(after time.Duration) Option {
 	return func(d *draft) { d.claims["iat"] = time.Now().Add(after).Unix() }
 }
 
-// Without leaves a claim out, such as exp.
+// Without removes a claim, such as exp.
 func Without(claim string) Option { return func(d *draft) { delete(d.claims, claim) } }
 
-// Claim adds a claim or replaces it.
+// Claim sets a claim.
 func Claim(name string, value any) Option { return func(d *draft) { d.claims[name] = value } }
 
 // Header adds a member to the token's header.
@@ -57,20 +57,21 @@ func Header(name string, value any) Option {
 	return func(d *draft) { d.header[jose.HeaderKey(name)] = value }
 }
 
-// KeyID names another key than the one that signs.
+// KeyID replaces the key ID; the token is still signed by the issuer's key.
 func KeyID(id string) Option { return func(d *draft) { d.keyID = id } }
 
-// SignedBy signs by another key.
+// SignedBy signs with another key.
 func SignedBy(algorithm jose.SignatureAlgorithm, key any) Option {
 	return func(d *draft) { d.key = jose.SigningKey{Algorithm: algorithm, Key: key} }
 }
 
-// Token returns a token of the subject as the options say: signed, for the audience rowlock, for an hour. It panics
-// over what cannot be signed.
+// Token returns a token for the subject. Without options it is signed by the current key, for the audience rowlock, and
+// valid for an hour. It panics if the token cannot be signed.
 func (i *Issuer) Token(subject string, options ...Option) string {
 	i.mu.Lock()
 	key := i.key
 	i.mu.Unlock()
+
 	now := time.Now()
 	d := &draft{
 		claims: map[string]any{
@@ -90,10 +91,12 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
 	}
+
 	signed, err := signer.Sign(encode(d.claims))
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
 	}
+
 	token, err := signed.CompactSerialize()
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
@@ -101,7 +104,7 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 	return token
 }
 
-// Unsigned returns a token of the subject whose header says alg none, and which has no signature.
+// Unsigned returns a token for the subject with alg none and no signature.
 func (i *Issuer) Unsigned(subject string) string {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "sub": subject, "aud": "rowlock", "exp": now.Add(time.Hour).Unix()}
@@ -110,7 +113,7 @@ func (i *Issuer) Unsigned(subject string) string {
 		base64.RawURLEncoding.EncodeToString(encode(claims)) + "."
 }
 
-// PublicKey returns the public key that verifies the issuer's tokens, in PEM, as an attacker would use it for a secret.
+// PublicKey returns the issuer's public key in PEM. An attacker would try it as an HMAC secret.
 func (i *Issuer) PublicKey() []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -122,7 +125,7 @@ func (i *Issuer) PublicKey() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// Header returns the header of a request with the token of the subject, beside the headers of others.
+// Header returns a request's header with a token for the subject, and the other headers.
 func (i *Issuer) Header(subject string, others ...map[string]string) map[string]string {
 	header := map[string]string{"Authorization": "Bearer " + i.Token(subject)}
 	for _, other := range others {

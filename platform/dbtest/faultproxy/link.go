@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// link is one client's connection together with its connection to the server.
+// link is a client's connection with the corresponding connection to the server.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
@@ -18,21 +18,21 @@ type link struct {
 	once   sync.Once // ends the link
 	left   sync.Once // ends the client's side
 
-	// Of the requests' goroutine alone: the texts of prepared statements, by name, and of the one
-	// bound last.
+	// Used only by the goroutine of the requests: the texts of prepared statements, by name, and of
+	// the statement bound last.
 	texts map[string]string
 	bound string
 
 	mu     sync.Mutex
 	server serverConn
 	// A round is what the client sends up to a Sync or a simple query. The server ends its answer to
-	// each with one ReadyForQuery. answered begins at -1, because the connection's start ends so too.
+	// each with one ReadyForQuery. answered starts at -1, because the startup ends with one too.
 	sent, answered int
 	cut            *plan // for the round cutRound; nil: none
 	cutRound       int
 }
 
-// Codes that stand in place of a protocol version in the first message of a connection.
+// Codes in place of a protocol version in the first message of a connection.
 const (
 	sslRequest = 80877103
 	gssRequest = 80877104
@@ -44,6 +44,7 @@ func (l *link) run() {
 	if !l.pass() {
 		return
 	}
+
 	server, err := l.proxy.dial()
 	if err != nil {
 		return
@@ -57,18 +58,20 @@ func (l *link) run() {
 	if !l.startup(requests, server) {
 		return
 	}
+
 	var replies sync.WaitGroup
 	replies.Go(func() {
 		l.relayReplies(server)
 		l.end(FIN)
 	})
+
 	if l.relayRequests(requests, server) {
 		_ = server.CloseWrite()
 	}
 	replies.Wait()
 }
 
-// pass waits while the proxy is paused. It returns false when the link has ended.
+// pass waits while the proxy is paused. It returns false if the link has ended.
 func (l *link) pass() bool {
 	select {
 	case <-l.ended:
@@ -78,7 +81,7 @@ func (l *link) pass() bool {
 	}
 }
 
-// wait delays a message by d. It returns false when the link has ended.
+// wait delays a message by d. It returns false if the link has ended.
 func (l *link) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -91,7 +94,7 @@ func (l *link) wait(d time.Duration) bool {
 	}
 }
 
-// startup passes the first message on, and refuses TLS until then. It returns false when the
+// startup passes on the first message, after refusing requests for TLS. It returns false if the
 // connection has ended.
 func (l *link) startup(requests *bufio.Reader, server io.Writer) bool {
 	for {
@@ -99,11 +102,13 @@ func (l *link) startup(requests *bufio.Reader, server io.Writer) bool {
 		if err != nil {
 			return false
 		}
+
 		length, code := binary.BigEndian.Uint32(head), binary.BigEndian.Uint32(head[4:])
 		if code != sslRequest && code != gssRequest {
 			_, err = io.CopyN(server, requests, int64(length))
 			return err == nil
 		}
+
 		_, readErr := requests.Discard(len(head))
 		if _, err := l.client.Write([]byte{'N'}); err != nil || readErr != nil {
 			return false
@@ -114,7 +119,7 @@ func (l *link) startup(requests *bufio.Reader, server io.Writer) bool {
 // header is the size of a message's type and length.
 const header = 5
 
-// readMessage reads one typed message, header included.
+// readMessage reads one typed message, including its header.
 //
 //nolint:wrapcheck // the end of the connection, which no caller reports
 func readMessage(from *bufio.Reader) ([]byte, error) {
@@ -132,12 +137,12 @@ func passOn(m []byte, from *bufio.Reader, to *bufio.Writer) (ok bool) {
 	if _, err := to.Write(m); err != nil {
 		return false
 	}
-	// A client that waits for an answer has sent everything.
+	// Flush only when the client has sent everything, because it may now wait for the answer.
 	return from.Buffered() > 0 || to.Flush() == nil
 }
 
-// relayRequests passes on the client's messages and applies the plans to each statement before the server gets it. It
-// returns false when the server is to finish its statement without the client.
+// relayRequests passes on the client's messages, and applies the plans to each statement before the server gets it. It
+// returns false if the server shall finish its statement without the client.
 func (l *link) relayRequests(from *bufio.Reader, server serverConn) bool {
 	to := bufio.NewWriter(server)
 	for {
@@ -145,12 +150,14 @@ func (l *link) relayRequests(from *bufio.Reader, server serverConn) bool {
 		if err != nil || !l.pass() || !l.wait(l.proxy.delay()) {
 			return true
 		}
+
 		if cut := l.track(m); cut != nil && cut.before() {
-			// The rest of the round is not sent; what was sent (Parse, Bind) has no effect without it.
+			// The rest of the round is not sent. The part that was sent (Parse, Bind) has no effect alone.
 			_ = to.Flush()
 			l.end(cut.how)
 			return true
 		}
+
 		if !passOn(m, from, to) {
 			return true
 		}
@@ -161,7 +168,7 @@ func (l *link) relayRequests(from *bufio.Reader, server serverConn) bool {
 	}
 }
 
-// relayReplies passes on the server's answers, except those to the round that is cut.
+// relayReplies passes on the server's answers, except the answers to the round that is cut.
 func (l *link) relayReplies(server serverConn) {
 	from, client := bufio.NewReader(server), bufio.NewWriter(l.client)
 	for {
@@ -169,14 +176,18 @@ func (l *link) relayReplies(server serverConn) {
 		if err != nil || !l.pass() {
 			return
 		}
+
+		// Always pass on a CopyInResponse: without it the statement would never end.
 		kind, cut := m[0], l.cutting()
-		// A CopyInResponse is always passed on: without it the statement would never end.
 		if (cut == nil || kind == 'G') && !passOn(m, from, client) {
 			return
 		}
+
 		if kind != 'Z' {
 			continue
 		}
+
+		// A ReadyForQuery ends the round.
 		if cut != nil {
 			_ = client.Flush()
 			l.end(cut.how)
@@ -188,11 +199,12 @@ func (l *link) relayReplies(server serverConn) {
 	}
 }
 
-// track notes what a message of the client makes the server do. It returns the plan when that is a
-// statement to be cut.
+// track records what a message of the client makes the server do. If that is a statement to be cut,
+// it returns the plan.
 func (l *link) track(m []byte) *plan {
 	nul := []byte{0}
-	switch name, rest, _ := bytes.Cut(m[header:], nul); m[0] {
+	name, rest, _ := bytes.Cut(m[header:], nul)
+	switch m[0] {
 	case 'P': // Parse: the statement's name, its text
 		text, _, _ := bytes.Cut(rest, nul)
 		l.texts[string(name)] = string(text)
@@ -210,7 +222,7 @@ func (l *link) track(m []byte) *plan {
 	return nil
 }
 
-// execute returns the plan for a statement in the round that the client is sending, or nil.
+// execute returns the plan for a statement in the round that the client is sending; nil if there is none.
 func (l *link) execute(text string) *plan {
 	cut := l.proxy.match(text)
 	l.mu.Lock()
@@ -221,7 +233,7 @@ func (l *link) execute(text string) *plan {
 	return cut
 }
 
-// underWay returns the plan to leave the server alone with the round that it has got as a whole, or nil.
+// underWay returns the plan to cut the client during a round that the server has completely; nil if there is none.
 func (l *link) underWay() *plan {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +249,7 @@ func (l *link) endRound() {
 	l.sent++
 }
 
-// cutting returns the plan for the round whose reply is coming, or nil.
+// cutting returns the plan for the round that is being answered; nil if there is none.
 func (l *link) cutting() *plan {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +260,7 @@ func (l *link) cutting() *plan {
 }
 
 // end ends the link, once. It closes the server's side first, so that the backend rolls back
-// before the client can connect again.
+// before the client can reconnect.
 func (l *link) end(how How) {
 	l.once.Do(func() {
 		close(l.ended)
@@ -272,7 +284,7 @@ func (l *link) leave(how How) {
 		case Hang:
 			l.proxy.hang(l.client)
 		case FIN:
-			// Closing a socket with unread bytes resets the connection, so the rest is read first.
+			// Closing a socket with unread bytes resets the connection, so read the rest first.
 			_ = l.client.CloseWrite()
 			_ = l.client.SetReadDeadline(time.Now().Add(time.Second))
 			l.proxy.wg.Go(func() {

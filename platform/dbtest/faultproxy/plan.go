@@ -6,41 +6,41 @@ import (
 	"sync/atomic"
 )
 
-// When is the point of a statement's life at which a connection is cut.
+// When is the moment in a statement's life at which a connection is cut.
 type When uint8
 
 const (
 	// AfterStatement discards the reply to a statement that the server has finished; outside a
 	// transaction it is committed. Transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT,
-	// SET) and the empty query of a ping are not statements.
+	// SET) and the empty query of a ping do not count as statements.
 	AfterStatement When = iota + 1
 	// AfterCommit discards the reply to a COMMIT that the server has finished.
 	AfterCommit
-	// BeforeStatement discards the request: the server never gets the statement, which the
-	// client cannot know.
+	// BeforeStatement discards the request: the server never gets the statement. The client
+	// cannot know that.
 	BeforeStatement
-	// BeforeCommit discards a COMMIT before the server gets it, which rolls back.
+	// BeforeCommit discards a COMMIT before the server gets it; the server then rolls back.
 	BeforeCommit
-	// DuringStatement ends the client's side as soon as the server has the statement, which it finishes meanwhile.
+	// DuringStatement ends the client's side as soon as the server has the statement; the server finishes it.
 	DuringStatement
 )
 
-// How is the way in which a connection ends for the client.
+// How is the way in which the client's connection ends.
 type How uint8
 
 const (
-	// FIN closes in order: the client reads the end of the stream.
+	// FIN closes the connection in order: the client reads the end of the stream.
 	FIN How = iota + 1
-	// RST resets: the client gets "connection reset by peer".
+	// RST resets the connection: the client gets "connection reset by peer".
 	RST
 	// Hang keeps the connection open and sends nothing more. The server's side is closed.
 	Hang
 )
 
-// Option changes a plan of Cut or CutEvery.
+// Option modifies a plan of Cut or CutEvery.
 type Option func(*plan)
 
-// Matching cuts only statements that contain one of the texts, ignoring case. It has no effect on COMMIT.
+// Matching cuts only statements that contain one of the texts, ignoring case. It does not affect COMMIT.
 func Matching(texts ...string) Option {
 	return func(p *plan) {
 		for _, text := range texts {
@@ -49,7 +49,7 @@ func Matching(texts ...string) Option {
 	}
 }
 
-// Times cuts the next n that match, instead of one.
+// Times cuts the next n matches instead of one.
 func Times(n int) Option {
 	return func(p *plan) { p.left = n }
 }
@@ -63,9 +63,9 @@ func Counted(n *atomic.Int64) Option {
 type plan struct {
 	when  When
 	how   How
-	texts []string // lower case; none fits every statement
-	// left is the number of remaining cuts, unlimited when negative. Each every-th match is
-	// cut; seen counts the matches.
+	texts []string // lower case; empty: every statement matches
+	// left is the number of remaining cuts; a negative number means no limit. Each every-th match
+	// is cut; seen counts the matches.
 	left, every, seen int
 	cuts              *atomic.Int64 // nil: not counted
 }
@@ -75,7 +75,7 @@ func (p *Proxy) Cut(when When, how How, options ...Option) {
 	p.order(&plan{when: when, how: how, left: 1, every: 1}, options)
 }
 
-// CutEvery cuts at every n-th point of the kind, until StopCutting.
+// CutEvery cuts each n-th match until StopCutting.
 func (p *Proxy) CutEvery(n int, when When, how How, options ...Option) {
 	p.order(&plan{when: when, how: how, left: -1, every: max(n, 1)}, options)
 }
@@ -96,33 +96,39 @@ func (p *Proxy) order(order *plan, options []Option) {
 	p.plans = append(p.plans, order)
 }
 
-// match returns the plan for a statement that is about to be sent to the server, or nil, and
-// counts the cut.
+// match returns the plan for a statement that is about to be sent to the server, and counts the
+// cut; nil if there is none.
 func (p *Proxy) match(statement string) (cut *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if len(p.plans) == 0 {
 		return nil
 	}
+
 	kind := classify(statement)
 	if kind == other {
 		return nil
 	}
+
 	lower := strings.ToLower(statement)
 	for _, one := range p.plans {
 		if one.left == 0 || !one.fits(kind, lower) {
 			continue
 		}
 		one.seen++
-		if cut == nil && one.seen%one.every == 0 {
-			cut = one
-			one.left--
-			p.cuts++
-			if one.cuts != nil {
-				one.cuts.Add(1)
-			}
+		if cut != nil || one.seen%one.every != 0 {
+			continue
+		}
+
+		cut = one
+		one.left--
+		p.cuts++
+		if one.cuts != nil {
+			one.cuts.Add(1)
 		}
 	}
+
 	return cut
 }
 
@@ -142,7 +148,7 @@ func (p *plan) matches(lower string) bool {
 	return len(p.texts) == 0 || slices.ContainsFunc(p.texts, contains)
 }
 
-// before reports whether the request is lost, not the reply.
+// before reports whether the request is lost, rather than the reply.
 func (p *plan) before() bool { return p.when == BeforeStatement || p.when == BeforeCommit }
 
 // kind is the kind of a query string.
@@ -154,7 +160,7 @@ const (
 	commit
 )
 
-// classify returns the kind of a query. Several statements that end in COMMIT are a COMMIT.
+// classify returns the kind of a query. Several statements that end in COMMIT count as a COMMIT.
 func classify(query string) kind {
 	words := strings.FieldsFunc(strings.ToUpper(query), func(r rune) bool {
 		return r == ';' || r == ' ' || r == '\n' || r == '\t' || r == '\r'

@@ -1,8 +1,8 @@
-// Package faultproxy is a TCP proxy in front of PostgreSQL that loses exactly chosen replies.
-// It reads enough of the wire protocol (version 3) to know which reply answers which statement,
-// and can discard the one to an UPDATE or to a COMMIT that the server has carried out, then end
-// the connection. So tests reach the third outcome of a write, unknown. It can also lose
-// requests, delay, refuse and drop connections.
+// Package faultproxy is a TCP proxy in front of PostgreSQL that loses chosen replies. It reads
+// enough of the wire protocol (version 3) to know which reply answers which statement. It can
+// discard the reply to an UPDATE or a COMMIT that the server has executed, and then end the
+// connection. With it tests reach the third outcome of a write: unknown. It can also lose
+// requests, and delay, refuse and drop connections.
 //
 //	proxy := faultproxy.New(t, dsn)
 //	db := open(proxy.DSN(dsn))
@@ -25,7 +25,7 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// Proxy is a running proxy. Its methods may be called from any goroutine, at any time.
+// Proxy is a running proxy. Its methods are safe for concurrent use.
 type Proxy struct {
 	secure  *tls.Config // nil: no TLS
 	address string
@@ -35,7 +35,7 @@ type Proxy struct {
 	upstream string
 	listener *net.TCPListener // nil while refusing
 	links    map[*link]struct{}
-	hung     []*net.TCPConn // the connections of Hang
+	hung     []*net.TCPConn // connections kept open by Hang
 	plans    []*plan
 	cuts     int
 	resumed  chan struct{} // closed unless paused
@@ -43,7 +43,7 @@ type Proxy struct {
 	closed   bool
 }
 
-// New starts a proxy in front of dsn's server; it ends with the test.
+// New starts a proxy in front of dsn's server. The proxy ends with the test.
 func New(t testing.TB, dsn string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -58,25 +58,29 @@ func New(t testing.TB, dsn string) *Proxy {
 	return p
 }
 
-// Start starts a proxy in front of the server at upstream, "host:port". Close ends it. With
-// secure it uses TLS to the server, and refuses a server without TLS. To its clients it never
-// uses TLS, because it reads their messages.
+// Start starts a proxy in front of the server at upstream, "host:port", until Close. If secure is
+// not nil, the proxy uses TLS to the server, and refuses a server without TLS. It never uses TLS to
+// its clients, because it reads their messages.
 func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(upstream); err != nil {
 		upstream = net.JoinHostPort(upstream, "5432")
 	}
+
 	p := &Proxy{upstream: upstream, secure: secure, links: make(map[*link]struct{}), resumed: make(chan struct{})}
 	close(p.resumed)
+
 	const tries = 10
 	for try := 1; ; try++ {
-		// Not port 0: Accept must get the same port again after Refuse, and the system gives
-		// those of its own choice to others.
+		// Not port 0: Accept must get the same port again after Refuse, and the system may give its
+		// ephemeral ports to others.
 		port, err := guard.FreePort(context.Background())
 		if err != nil {
 			return nil, err
 		}
 		p.address = fmt.Sprintf("127.0.0.1:%d", port)
-		if err = p.Accept(); err == nil {
+
+		err = p.Accept()
+		if err == nil {
 			return p, nil
 		}
 		if try == tries {
@@ -86,7 +90,7 @@ func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 }
 
 // DSN returns dsn, a postgres:// URL, with the proxy's address and sslmode=disable. It panics
-// when dsn is not a URL.
+// if dsn is not a URL.
 func (p *Proxy) DSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
@@ -102,7 +106,7 @@ func (p *Proxy) DSN(dsn string) string {
 	return u.String()
 }
 
-// Close ends the proxy and all of its connections.
+// Close ends the proxy and all its connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -113,8 +117,8 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// Cuts returns how many statements Cut and CutEvery have cut so far. The connection ends when
-// the server has answered them.
+// Cuts returns how many statements Cut and CutEvery have cut so far. A connection ends only after
+// the server has answered the statement.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +137,7 @@ func (p *Proxy) Pause() {
 	}
 }
 
-// Resume ends Pause and passes on what was held back.
+// Resume ends Pause and passes on the traffic that was held back.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +148,7 @@ func (p *Proxy) Resume() {
 	}
 }
 
-// Slow delays every message that a client sends by a random time below slowest; 0 ends that.
+// Slow delays every message of a client by a random time below slowest; 0 ends that.
 func (p *Proxy) Slow(slowest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,20 +172,20 @@ func (p *Proxy) gate() <-chan struct{} {
 	return p.resumed
 }
 
-// Refuse closes the port, so that new connections are refused. Open connections stay; see Drop.
+// Refuse closes the port, so that new connections are refused. Open connections remain; see Drop.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
 		stopListening(p.listener)
-		_ = p.listener.Close() // it can only be closed already
+		_ = p.listener.Close() // fails only if it is already closed
 		p.listener = nil
 	}
 }
 
-// stopListening ends the listening itself, and not only this process's part in it: a process that is being
-// started has all that this one had open until it executes its program, and would keep the port open. Where
-// the system does not shut down sockets that listen, nothing changes.
+// stopListening ends the listening itself, not only this process's share of it. A child that is
+// being started has this process's open files until it executes its program, and would keep the
+// port open. Some systems cannot shut down a listening socket; there nothing changes.
 func stopListening(listener *net.TCPListener) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -190,7 +194,7 @@ func stopListening(listener *net.TCPListener) {
 	_ = raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 }
 
-// Accept ends Refuse. It fails when another process has taken the port meanwhile.
+// Accept ends Refuse. It fails if another process has taken the port meanwhile.
 func (p *Proxy) Accept() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,15 +217,15 @@ func (p *Proxy) Accept() error {
 	return nil
 }
 
-// Redirect sends the connections that clients open from now on to another server, "host:port", as a
-// name that moves does. Those that are open stay where they are.
+// Redirect sends new connections to another server, "host:port", as a name that moves does. Open
+// connections remain.
 func (p *Proxy) Redirect(upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.upstream = upstream
 }
 
-// server returns where new connections go.
+// server returns the destination of new connections.
 func (p *Proxy) server() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,13 +240,15 @@ func (p *Proxy) Drop(how How) {
 		links = append(links, l)
 	}
 	p.mu.Unlock()
+
 	for _, l := range links {
 		l.end(how)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range p.hung {
-		_ = conn.Close() // the client may have closed it already
+		_ = conn.Close() // the client may have closed it
 	}
 	p.hung = nil
 }
@@ -254,17 +260,20 @@ func (p *Proxy) hang(client *net.TCPConn) {
 	p.hung = append(p.hung, client)
 }
 
+// serve accepts clients until the listener is closed.
 func (p *Proxy) serve(listener *net.TCPListener) {
 	for {
 		client, err := listener.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL) { // the latter after stopListening
 			return
 		}
+
 		if err != nil {
-			// Out of file descriptors: clients wait in the backlog meanwhile.
+			// Out of file descriptors: clients wait in the backlog.
 			<-time.After(10 * time.Millisecond)
 			continue
 		}
+
 		l := &link{proxy: p, client: client, ended: make(chan struct{}), texts: make(map[string]string), answered: -1}
 		p.mu.Lock()
 		if p.closed {

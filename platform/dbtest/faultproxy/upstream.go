@@ -17,17 +17,19 @@ type serverConn interface {
 	CloseWrite() error
 }
 
-// dialTimeout bounds how long a connection to the server may take, TLS included.
+// dialTimeout bounds connecting to the server, including TLS.
 const dialTimeout = 10 * time.Second
 
 // dial connects to the server.
 func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or without
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
+
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server())
 	if err != nil {
 		return nil, fmt.Errorf("faultproxy: %w", err)
 	}
+
 	plain, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil, errors.Join(errors.New("faultproxy: no TCP connection"), conn.Close())
@@ -35,6 +37,7 @@ func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or wit
 	if p.secure == nil {
 		return plain, nil
 	}
+
 	secured, err := upgrade(ctx, plain, p.secure)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("faultproxy: %w", err), plain.Close())
@@ -42,10 +45,11 @@ func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or wit
 	return secured, nil
 }
 
-// upgrade asks the server for TLS, as a client does before anything else.
+// upgrade asks the server for TLS, which must be the first request of a connection.
 func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = plain.Close() })
 	defer stop()
+
 	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), sslRequest)
 	if _, err := plain.Write(request); err != nil {
 		return nil, fmt.Errorf("ask for TLS: %w", err)
@@ -57,6 +61,7 @@ func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn
 	if answer[0] != 'S' {
 		return nil, errors.New("the server does not support TLS")
 	}
+
 	secured := tls.Client(plain, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("begin TLS: %w", err)

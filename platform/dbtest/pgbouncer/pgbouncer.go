@@ -22,9 +22,9 @@ import (
 // ErrNotInstalled means that pgbouncer is not installed on this machine.
 var ErrNotInstalled = errors.New("pgbouncer is not installed (`apt-get install pgbouncer`, `brew install pgbouncer`)")
 
-// Pooler is a pgbouncer in front of one server. As in production it refuses startup
-// parameters that it does not know. Its Restart ends it immediately, disconnecting its
-// clients, and returns when a query succeeds through it again.
+// Pooler is a pgbouncer in front of one server. As in production, it refuses unknown startup
+// parameters. Restart ends it immediately, which disconnects its clients, and returns when
+// a query through it succeeds again.
 type Pooler struct {
 	*guard.Server
 
@@ -32,29 +32,33 @@ type Pooler struct {
 	user *guard.User
 }
 
-// Start starts a pgbouncer in front of the server and for the roles that the URLs name,
-// with poolSize connections for each pair of role and database. It uses TLS to the
-// server as the URLs say. path is the environment's PATH. Without pgbouncer it returns
-// ErrNotInstalled. Stop ends the pooler.
+// Start starts a pgbouncer in front of the server and for the roles in the URLs, with
+// poolSize connections per role and database. The URLs decide about TLS to the server.
+// path is the environment's PATH. Start returns ErrNotInstalled if there is no pgbouncer.
+// Stop ends the pooler.
 func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Pooler, error) {
 	program := find(path)
 	if program == "" {
 		return nil, ErrNotInstalled
 	}
+
 	user, err := guard.Unprivileged()
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := guard.TempFolder("", "rowlock-pgbouncer-*")
 	if err != nil {
 		return nil, err
 	}
+
 	p := &Pooler{dir: dir, user: user}
 	settings, err := p.configure(poolSize, dsns)
 	if err == nil {
 		p.Server = p.server(program, settings, dsns[0])
 		err = p.Start(ctx, 0)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -64,13 +68,14 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 // Stop ends the pooler and removes its folder.
 func (p *Pooler) Stop() error { return errors.Join(p.Kill(), os.RemoveAll(p.dir)) }
 
-// DSN returns dsn with the pooler's address, with binary_parameters=yes, and without TLS,
-// which only the pooler uses, to the server.
+// DSN returns dsn with the pooler's address, with binary_parameters=yes, and without TLS:
+// only the pooler uses TLS to the server.
 func (p *Pooler) DSN(dsn string) (string, error) {
 	through, err := url.Parse(dsn)
 	if err != nil {
-		return "", errors.New("the DSN must be a URL") // the error may quote the password
+		return "", errors.New("the DSN must be a URL") // err may quote the password
 	}
+
 	through.Host = p.Address()
 	query := through.Query()
 	query.Set("sslmode", "disable")
@@ -93,14 +98,14 @@ func find(path string) string {
 	return ""
 }
 
-// server returns what runs the program. It is ready when the database of probe answers.
+// server returns a guarded server for the program. It is ready when the database of probe answers.
 func (p *Pooler) server(program, settings, probe string) *guard.Server {
 	ini := filepath.Join(p.dir, "ini")
 	return guard.NewServer(guard.Config{
 		Name: "pgbouncer",
 		Spec: func(port int) (guard.Spec, error) {
 			return guard.Spec{
-				// Not the caller's environment: it may hold a password, for another server.
+				// Not the caller's environment: it may contain a password for another server.
 				Path: program, Args: []string{ini}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Dir: "/",
 				User: p.user, Remove: p.dir,
 			}, p.user.WriteFile(ini, fmt.Sprintf("%slisten_port = %d\n", settings, port))
@@ -112,8 +117,8 @@ func (p *Pooler) server(program, settings, probe string) *guard.Server {
 	})
 }
 
-// configure writes the files that the configuration needs, and returns the configuration but for the
-// port.
+// configure writes the files that the configuration refers to, and returns the configuration without
+// the port.
 func (p *Pooler) configure(poolSize int, dsns []string) (ini string, err error) {
 	var users strings.Builder
 	var server *url.URL
@@ -127,19 +132,23 @@ func (p *Pooler) configure(poolSize int, dsns []string) (ini string, err error) 
 		users.WriteString(`"` + double.Replace(u.User.Username()) + `" "` + double.Replace(password) + "\"\n")
 		server = u
 	}
+
 	if server == nil {
 		return "", errors.New("a pooler without a server")
 	}
+
 	files := map[string]string{"users": users.String()}
 	secure, err := p.secure(server.Query(), files)
 	if err != nil {
 		return "", err
 	}
+
 	for name, text := range files {
 		if err := p.user.WriteFile(filepath.Join(p.dir, name), text); err != nil {
 			return "", err
 		}
 	}
+
 	return fmt.Sprintf(`[databases]
 * = host=%s port=%s
 [pgbouncer]

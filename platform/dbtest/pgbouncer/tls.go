@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// systemRoots returns the files where systems keep the certificates that they trust.
+// systemRoots returns the files where operating systems keep trusted certificates.
 func systemRoots() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
@@ -24,17 +24,19 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// secure returns the part of the configuration about TLS to the server, from the
-// parameters of a database URL, read as the driver reads them. It copies the certificates
-// into files: root's pgbouncer runs as another user, which may not read the originals.
+// secure returns the part of the configuration for TLS to the server. It interprets the
+// parameters of a database URL like the driver. It copies the certificates into files,
+// because root's pgbouncer runs as another user, which may not be able to read the originals.
 func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, err error) {
 	mode, root := cmp.Or(query.Get("sslmode"), "require"), query.Get("sslrootcert")
 	if mode == "disable" {
 		return "server_tls_sslmode = disable\n", nil
 	}
+
 	if mode == "require" && root != "" {
 		mode = "verify-ca"
 	}
+
 	if mode != "require" && (root == "" || root == "system") {
 		i := slices.IndexFunc(systemRoots(), isFile)
 		if i < 0 {
@@ -42,18 +44,22 @@ func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, 
 		}
 		root = systemRoots()[i]
 	}
+
 	var lines strings.Builder
 	_, _ = fmt.Fprintln(&lines, "server_tls_sslmode =", mode)
 	for setting, path := range map[string]string{"ca": root, "cert": query.Get("sslcert"), "key": query.Get("sslkey")} {
 		if path == "" {
 			continue
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // the caller names a file of its own
+
+		text, err := os.ReadFile(path) //nolint:gosec // the caller names its file
 		if err != nil {
-			return "", fmt.Errorf("read what pgbouncer needs for TLS: %w", err)
+			return "", fmt.Errorf("read pgbouncer's TLS files: %w", err)
 		}
+
 		files[setting] = string(text)
 		_, _ = fmt.Fprintf(&lines, "server_tls_%s_file = %s\n", setting, filepath.Join(p.dir, setting))
 	}
+
 	return lines.String(), nil
 }

@@ -1,14 +1,13 @@
 // Package guard runs a server program as a child that cannot outlive the process that started it.
 //
-// A child that is only waited for survives a kill -9 of its parent: it keeps its port, its memory
-// and its files, and no process stops it. Here a second child, a few lines of shell in a session of
-// its own, reads from a pipe whose other end the parent holds. The kernel closes that end whichever
-// way the parent dies, and the guard stops the server in the parent's place. Linux' parent death
-// signal would need no guard, but exists only there, and belongs to a thread instead of a process
-// (golang/go#27505).
+// A child process survives a kill -9 of its parent: it keeps its port, its memory and its files, and
+// no process stops it. So a second child, a few lines of shell in a separate session, reads from a pipe
+// whose other end the parent holds. The kernel closes that end however the parent dies, and then the
+// guard stops the server in the parent's place. Linux' parent death signal would need no guard, but
+// exists only there, and belongs to a thread instead of a process (golang/go#27505).
 //
-// [Start] runs any program; [Server] one that listens on a port, and that is stopped and started
-// again. Both run it as an ordinary user when root is the caller, see [Unprivileged].
+// [Start] runs any program. [Server] runs one that listens on a port, and can be stopped and started
+// again. Both run it as an ordinary user if root is the caller, see [Unprivileged].
 package guard
 
 import (
@@ -29,13 +28,13 @@ import (
 //go:embed watch.sh
 var watchScript string
 
-// announceScript sends the guard the process id from within that process, which then becomes the
-// server: the guard always knows a running server, even when the parent dies right after fork.
+// announceScript sends its process id to the guard and then becomes the server. So the guard knows
+// every running server, even if the parent dies right after fork.
 const announceScript = `echo $$ >&3; exec 3>&-; exec "$@"`
 
 const shell = "/bin/sh"
 
-// defaultGrace is how long a server may take to end after the guard's signal.
+// defaultGrace bounds the time that a server takes to end after the guard's signal.
 const defaultGrace = 10 * time.Second
 
 // Spec says what to run.
@@ -48,21 +47,21 @@ type Spec struct {
 	// Dir is the program's working directory.
 	Dir string
 	// Output receives the program's standard output and error; nil discards them. It is a file
-	// because with a pipe the program would die of its first line after the parent's death,
-	// instead of stopping in order.
+	// because with a pipe the program's first line after the parent's death would kill it, instead
+	// of letting it stop in order.
 	Output *os.File
-	// User is the user that the program runs as; nil: the caller.
+	// User is the account that runs the program; nil: the caller's.
 	User *User
 	// Stop is the signal by which the guard ends the program after the parent's death; zero: SIGTERM.
 	Stop syscall.Signal
-	// Grace is how long the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
+	// Grace is the time that the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
 	Grace time.Duration
-	// Remove names a folder that the guard removes after the parent's death and the program's
-	// end; empty: none.
+	// Remove names a folder that the guard removes after the parent's death and the program's end;
+	// empty: none.
 	Remove string
-	// Hold is an open file that the guard, the program and the program's children keep open until
-	// they end, and with it a lock of flock(2), which belongs to the open file: the next holder of
-	// the lock knows that all of them have ended. Nil: none.
+	// Hold is an open file with a lock of flock(2). The guard, the program and the program's children
+	// keep it open, and with it the lock, until they end: the next holder of the lock knows that all
+	// of them have ended. Nil: none.
 	Hold *os.File
 }
 
@@ -70,19 +69,19 @@ type Spec struct {
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // of Wait; to be read after done
+	err  error // of Wait; valid after done
 }
 
-// Start starts the guard and then the program. Neither is bound to a context: the program runs until
-// it ends, is signalled, or this process dies. Both have sessions of their own, so that Ctrl-C at the
-// terminal reaches the caller alone, which then stops them in order.
+// Start starts the guard and then the program. The program runs until it ends, is signalled, or this
+// process dies; it is not bound to a context. Guard and program have separate sessions, so that Ctrl-C
+// at the terminal reaches only the caller, which then stops them in order.
 func Start(spec Spec) (*Process, error) {
 	watch, pipe, err := startWatch(spec)
 	if err != nil {
 		return nil, err
 	}
 
-	//nolint:gosec // running the program that the caller names is what this package is for
+	//nolint:gosec // this package runs the programs that its callers name
 	cmd := exec.CommandContext(context.Background(), shell,
 		append([]string{"-c", announceScript, shell, spec.Path}, spec.Args...)...)
 	cmd.Env = spec.Env
@@ -109,7 +108,7 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// startWatch starts the guard itself and returns the end of the pipe that keeps it waiting.
+// startWatch starts the guard and returns the end of the pipe that keeps it waiting.
 func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -118,7 +117,7 @@ func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	defer func() { _ = read.Close() }()
 
 	stop, grace := cmp.Or(spec.Stop, syscall.SIGTERM), cmp.Or(spec.Grace, defaultGrace)
-	//nolint:gosec // the script is a constant; what varies goes in as arguments, which the shell does not interpret
+	//nolint:gosec // the script is a constant; the rest are arguments, which the shell does not interpret
 	watch := exec.CommandContext(context.Background(), shell, "-c", watchScript, "guard",
 		strconv.Itoa(int(stop)), strconv.Itoa(int(grace/time.Second)), spec.Remove)
 	watch.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
@@ -134,8 +133,8 @@ func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	return watch, write, nil
 }
 
-// dismiss ends the guard after the program has ended (or never started), because the system may
-// reuse its process id. Errors are ignored: a guard that was killed has ended too.
+// dismiss ends the guard after the program has ended (or never started), because the system may reuse
+// its process id. It ignores errors: a guard that was killed has ended too.
 func dismiss(watch *exec.Cmd, pipe *os.File) {
 	_, _ = pipe.WriteString("done\n")
 	_ = pipe.Close()
@@ -154,7 +153,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Signal sends sig. It returns nil when the program has ended already.
+// Signal sends sig. It returns nil if the program has already ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %v to process %d: %w", sig, p.PID(), err)
@@ -162,8 +161,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// End sends sig and waits for the program's end. It returns ctx's error when ctx ends
-// first.
+// End sends sig and waits for the program's end. It returns ctx's error if ctx ends first.
 func (p *Process) End(ctx context.Context, sig syscall.Signal) error {
 	if err := p.Signal(sig); err != nil {
 		return err

@@ -7,20 +7,20 @@ import (
 	"net"
 )
 
-// FreePort's range lies below the ports that systems use for outgoing connections (Linux from 32768,
-// others from 49152). One of those ports, free while its server restarts, could be taken by any
-// process that dials, or by a client that dials the missing server and, as TCP allows, connects to
-// itself.
+// FreePort's range is below the ports that systems use for outgoing connections (Linux from 32768,
+// others from 49152). While a server restarts, any process that dials could get such a port. Even a
+// client that dials the missing server could: TCP allows it to connect to itself.
 const (
 	firstPort = 20000
 	lastPort  = 31999
 )
 
 // FreePort returns a free TCP port of 127.0.0.1 between 20000 and 31999. Another process may take it
-// before the caller does; the caller then tries another one.
+// before the caller does; then try another one.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
-		if port := firstPort + rand.IntN(lastPort-firstPort+1); IsFree(ctx, port) {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if IsFree(ctx, port) {
 			return port, nil
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Run runs a program to its end, and kills it when ctx ends first. Its output goes to logFile; the
-// error holds what the program gave as its reason.
+// Run runs a program to its end, and kills it if ctx ends first. Its output goes to logFile; the error
+// contains the reason that the program printed.
 func Run(ctx context.Context, spec Spec, logFile string) error {
 	return logged(logFile, func(log *os.File) error {
 		spec.Output = log
@@ -29,31 +29,36 @@ func Run(ctx context.Context, spec Spec, logFile string) error {
 	})
 }
 
-// errTaken means that the port, or the memory of the last run, belongs to another process for now.
+// errTaken means that the port, or the shared memory of the last run, still belongs to another process.
 var (
 	errTaken  = errors.New("the port is taken")
 	takenLine = regexp.MustCompile(`(?i)address already in use|pre-existing shared memory block`)
 )
 
-// logged calls run with the log file open at its end. To run's error it adds the reasons that were
-// logged meanwhile, and errTaken when that is one of them.
+// logged calls run with the log file, positioned at its end. To run's error it adds the errors logged
+// meanwhile, and errTaken if that is one of them.
 func logged(file string, run func(log *os.File) error) error {
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the caller's own file
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	defer func() { _ = log.Close() }() // the program has its own copy
+	defer func() { _ = log.Close() }() // the program has its own descriptor
+
 	offset, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	if err = run(log); err == nil {
+
+	err = run(log)
+	if err == nil {
 		return nil
 	}
+
 	text, readErr := io.ReadAll(io.NewSectionReader(log, offset, maxLog))
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
+
 	err = fmt.Errorf("%w: %s (messages: %s)", err, reasons(string(text)), file)
 	if takenLine.Match(text) {
 		return fmt.Errorf("%w: %w", errTaken, err)
@@ -61,18 +66,20 @@ func logged(file string, run func(log *os.File) error) error {
 	return err
 }
 
-// maxLog bounds how much of a log is read for an error.
+// maxLog bounds the part of a log that is read for an error.
 const maxLog = 1 << 20
 
 // reasons returns the lines of a log that report an error, or else the last line.
 func reasons(text string) string {
 	var found []string
 	last := ""
+
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line != "" {
 			last = line
 		}
+
 		for _, level := range []string{"FATAL", "ERROR", "PANIC"} {
 			if strings.Contains(line, level) {
 				found = append(found, line)
@@ -80,6 +87,7 @@ func reasons(text string) string {
 			}
 		}
 	}
+
 	if len(found) == 0 {
 		return last
 	}

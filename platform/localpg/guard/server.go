@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// startLimit bounds a start, recovery from a crash included.
+	// startLimit bounds a start, including recovery from a crash.
 	startLimit = 2 * time.Minute
-	// killLimit bounds Config.Kill. PostgreSQL itself kills the remaining processes after 5 s.
+	// killLimit bounds Config.Kill. PostgreSQL kills its remaining processes after 5 s.
 	killLimit = 7 * time.Second
 	// takenPause is the time between two attempts to take a port, readyPause between two calls of Ready.
 	takenPause = 50 * time.Millisecond
@@ -23,15 +23,15 @@ const (
 
 // Config describes a server program that listens on one port of 127.0.0.1.
 type Config struct {
-	// Name stands for the server in errors.
+	// Name is the server's name in errors.
 	Name string
 	// Spec prepares a start on the port and returns what to run. The output goes to LogFile.
 	Spec func(port int) (Spec, error)
-	// LogFile is the file that the server's messages are appended to.
+	// LogFile is the file to which the server's messages are appended.
 	LogFile string
-	// Ready returns nil when the server takes connections. It is called until then.
+	// Ready returns nil when the server accepts connections. It is called repeatedly until then.
 	Ready func(ctx context.Context) error
-	// Stop ends the server in order, Kill at once.
+	// Stop ends the server in order, Kill immediately.
 	Stop, Kill syscall.Signal
 }
 
@@ -43,14 +43,14 @@ type Server struct {
 	process atomic.Pointer[Process]
 
 	mu      sync.Mutex // held by whatever starts or ends the program
-	stopped bool       // for good
+	stopped bool       // permanently
 }
 
 // NewServer returns a server that does not run yet.
 func NewServer(config Config) *Server { return &Server{config: config} }
 
-// Start starts the program on port, or on another one when that is 0 or taken. It returns when the
-// server takes connections, or with an error when ctx ends, at the latest after two minutes.
+// Start starts the program on port, or on another port if that is 0 or taken. It returns when the
+// server accepts connections, or with an error when ctx ends, after two minutes at the latest.
 func (s *Server) Start(ctx context.Context, port int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) Start(ctx context.Context, port int) error {
 }
 
 // Restart stops the server in order, if it runs, and starts it again on the same port, as soon as
-// that is free. It returns when the server takes connections again. After Stop it fails.
+// that is free. It returns when the server accepts connections again. After Stop it fails.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx, func() {})
 }
 
-// start launches the program until its port is not taken; taken is called after each attempt that
-// found it so.
+// start launches the program until its port is not taken. After each attempt that found it taken, it
+// calls taken.
 func (s *Server) start(ctx context.Context, taken func()) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -91,8 +91,8 @@ func (s *Server) start(ctx context.Context, taken func()) error {
 	}
 }
 
-// launch starts the program once and waits until the server takes connections. It returns errTaken
-// when another process has the port.
+// launch starts the program once and waits until the server accepts connections. It returns errTaken
+// if another process has the port.
 func (s *Server) launch(ctx context.Context) error {
 	if s.Port() == 0 {
 		port, err := FreePort(ctx)
@@ -101,10 +101,12 @@ func (s *Server) launch(ctx context.Context) error {
 		}
 		s.port.Store(int64(port))
 	}
+
 	spec, err := s.config.Spec(s.Port())
 	if err != nil {
 		return err
 	}
+
 	err = logged(s.config.LogFile, func(log *os.File) error {
 		spec.Output = log
 		process, err := Start(spec)
@@ -123,7 +125,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return nil
 }
 
-// await returns when the server takes connections, or with an error when it ends or ctx does.
+// await returns when the server accepts connections, or with an error when the program or ctx ends.
 func (s *Server) await(ctx context.Context) error {
 	for {
 		err := s.config.Ready(ctx)
@@ -135,7 +137,7 @@ func (s *Server) await(ctx context.Context) error {
 		case <-s.Done():
 			return errors.New("the program has ended")
 		case <-ctx.Done():
-			return fmt.Errorf("it does not take connections: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("it does not accept connections: %w", errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -146,17 +148,17 @@ func (s *Server) Port() int { return int(s.port.Load()) }
 // Address returns the server's host and port.
 func (s *Server) Address() string { return address(s.Port()) }
 
-// PID returns the program's process id, running or last run.
+// PID returns the process id of the current or last run.
 func (s *Server) PID() int { return s.process.Load().PID() }
 
-// LogFile returns the file that the server writes its messages to.
+// LogFile returns the file with the server's messages.
 func (s *Server) LogFile() string { return s.config.LogFile }
 
-// Done returns a channel that is closed when the program that runs now, or ran last, has ended for
-// any reason. After a Restart it returns another channel.
+// Done returns a channel that is closed when the current or last run of the program has ended for any
+// reason. After a Restart it returns another channel.
 func (s *Server) Done() <-chan struct{} { return s.process.Load().Done() }
 
-// Stop ends the server for good: in order, or at once when ctx ends first.
+// Stop ends the server permanently: in order, or immediately if ctx ends first.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,35 +166,38 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.end(ctx)
 }
 
-// Kill ends the server at once and returns when it has ended. Restart starts it again.
+// Kill ends the server immediately and returns when it has ended. Restart starts it again.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kill()
 }
 
-// Crash ends the program by SIGKILL and returns when it has ended. Processes that it has started may still run. Restart
-// starts it again.
+// Crash ends the program with SIGKILL and returns when it has ended. Its child processes may still run. Restart starts
+// it again.
 func (s *Server) Crash() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process.Load().End(context.Background(), syscall.SIGKILL)
 }
 
-// end ends the server in order, or at once when ctx ends first.
+// end ends the server in order, or immediately if ctx ends first.
 func (s *Server) end(ctx context.Context) error {
-	if err := s.process.Load().End(ctx, s.config.Stop); err == nil || ctx.Err() == nil {
+	err := s.process.Load().End(ctx, s.config.Stop)
+	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	return s.kill()
 }
 
-// kill ends the program by Config.Kill, and by SIGKILL when that takes too long.
+// kill ends the program with Config.Kill, and with SIGKILL if that takes too long.
 func (s *Server) kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
 	defer cancel()
 	process := s.process.Load()
-	if err := process.End(ctx, s.config.Kill); err == nil || ctx.Err() == nil {
+
+	err := process.End(ctx, s.config.Kill)
+	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	return process.End(context.Background(), syscall.SIGKILL)

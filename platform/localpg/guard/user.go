@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// User is an account that programs run as. A nil *User is the caller's own.
+// User is an account that runs programs. A nil *User is the caller's account.
 type User struct {
 	Name     string
 	uid, gid uint32
 }
 
-// Unprivileged returns the user as whom root runs servers that refuse root, such as postgres and
-// pgbouncer: the user postgres or else the user nobody, without further groups. For any other caller
-// it returns nil. It fails when root has no such user.
+// Unprivileged returns the account with which root runs servers that refuse root, such as postgres and
+// pgbouncer: postgres or else nobody, without supplementary groups. It returns nil for other callers. It
+// fails if root has no such account.
 func Unprivileged() (*User, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // "no other account" is an answer here, not a failure
+		return nil, nil //nolint:nilnil // nil means the caller's account, not a failure
 	}
 	for _, name := range []string{"postgres", "_postgres", "nobody"} {
 		found, err := user.Lookup(name)
@@ -35,7 +35,7 @@ func Unprivileged() (*User, error) {
 			return &User{name, uint32(uid), uint32(gid)}, nil
 		}
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and neither a user postgres nor a user nobody exists: " +
+	return nil, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor a user nobody: " +
 		"create one")
 }
 
@@ -65,7 +65,7 @@ func (u *User) WriteFile(path, text string) error {
 	return u.Own(path)
 }
 
-// MayEnter reports whether the user can enter the folder, also after ctx has ended.
+// MayEnter reports whether the user can enter the folder. It ignores the end of ctx.
 func (u *User) MayEnter(ctx context.Context, dir string) bool {
 	if u == nil {
 		return true

@@ -93,7 +93,7 @@ func TestUploads(t *testing.T) {
 			defer cancel()
 			status, body, err := r.upload(ctx, func(w io.Writer) { c.write(w, cancel) })
 			if status != c.want || (status == 0) != (err != nil) || status == 201 && body != "ADDED 25000\n" ||
-				status == 400 && !strings.HasPrefix(body, "The body came too slowly") {
+				status == 400 && !strings.HasPrefix(body, "The body arrived too slowly") {
 				t.Errorf("%d %q, %v", status, body, err)
 			}
 			waittest.Eventually(t, "the request has ended", func() bool { return r.Metric(t, "iidy_spool_bytes") == 0 })
