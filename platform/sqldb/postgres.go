@@ -69,31 +69,26 @@ func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: inner, maxWait: maxWait, notices: true}, nil
+	return &connector{Connector: inner, database: cfg.Database, maxWait: maxWait, notices: true}, nil
 }
 
 // postgresConfig checks a URL and returns the driver's configuration of it, without
 // session settings, together with the URL's parameters.
 func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
-	parsed, err := parseURL(rawURL)
+	_, query, err := parseURL(rawURL)
 	if err != nil {
-		return pq.Config{}, nil, err
-	}
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
-		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
-	}
-	if rawURL, err = withoutPasswordFile(rawURL, parsed, query); err != nil {
 		return pq.Config{}, nil, err
 	}
 	cfg, err := pq.NewConfig(rawURL)
 	if err != nil {
 		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
+	delete(cfg.Runtime, passwordFile) // the server has no such setting
+
 	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
-	cfg.Host = withoutBrackets(cfg.Host)
+	cfg.Host = strings.Trim(cfg.Host, "[]")
 	for i, other := range cfg.Multi {
-		cfg.Multi[i].Host = withoutBrackets(other.Host)
+		cfg.Multi[i].Host = strings.Trim(other.Host, "[]")
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
@@ -109,14 +104,6 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 	return cfg, query, nil
 }
 
-// withoutBrackets returns an IPv6 address in brackets without them, and any other host as it is.
-func withoutBrackets(host string) string {
-	if address, ok := strings.CutPrefix(host, "["); ok {
-		return strings.TrimSuffix(address, "]")
-	}
-	return host
-}
-
 // sessionConfig returns the driver's configuration of a pool, and the file with its password.
 func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
 	cfg, query, err := postgresConfig(s.URL)
@@ -124,17 +111,14 @@ func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
 		return pq.Config{}, "", err
 	}
 	file = query.Get(passwordFile)
-	if s.ApplicationName != "" && !query.Has("application_name") {
-		cfg.ApplicationName = s.ApplicationName
-	}
+	cfg.ApplicationName = cmp.Or(query.Get("application_name"), s.ApplicationName, cfg.ApplicationName)
 	if s.Pooler == PoolerTransaction {
-		cfg, err = pooled(cfg)
+		err = checkPooled(&cfg)
 		return cfg, file, err
 	}
-	if !query.Has("binary_parameters") {
-		// One round trip a statement instead of two.
-		cfg.BinaryParameters = true
-	}
+
+	// One round trip a statement instead of two.
+	cfg.BinaryParameters = cfg.BinaryParameters || !query.Has("binary_parameters")
 	cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
 	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
 	return cfg, file, err
@@ -155,6 +139,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 	if s.Cluster == ClusterCitus {
 		delete(params, "plan_cache_mode")
 	}
+
 	for name, value := range given {
 		switch name {
 		case "lock_timeout", "statement_timeout":
@@ -193,13 +178,4 @@ func setLocal(name string, d time.Duration) string {
 		return ""
 	}
 	return "SET LOCAL " + name + " = " + Milliseconds(d) + ";"
-}
-
-// database asks the driver, which reads PGDATABASE where the URL names none.
-func (postgresEngine) database(rawURL string) string {
-	cfg, err := pq.NewConfig(rawURL)
-	if err != nil {
-		return "" // connector says why
-	}
-	return cfg.Database
 }
