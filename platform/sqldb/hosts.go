@@ -46,18 +46,12 @@ func checkTarget(cfg pq.Config) error {
 		"write read-write, or leave it out", cfg.TargetSessionAttrs)
 }
 
-// standbyError is a BEGIN that a standby refuses: it is no mistake in the program.
-type standbyError struct{ cause error }
-
-func (e *standbyError) Error() string { return e.cause.Error() }
-func (e *standbyError) Unwrap() error { return e.cause }
-
-// standbyRefusal returns the error of BEGIN READ WRITE, as a *standbyError when the server
-// supports no such transaction: during recovery, and for no other reason. The message is
-// localized, and no proof.
+// standbyRefusal returns the error of BEGIN READ WRITE, as a *meantError when the server
+// supports no such transaction: during recovery, and for no other reason, and it is no
+// mistake in the program. The message is localized, and no proof.
 func standbyRefusal(err error) error {
 	if r, _ := answered(err); r.sqlState == stateFeatureNotSupported {
-		return &standbyError{err}
+		return &meantError{err, Connection}
 	}
 	return err
 }
