@@ -42,6 +42,7 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
+	guarded.maxWait = s.StatementTimeout + Grace
 	guarded.contention, guarded.tracing = s.Contention, newTracing(s, kind, guarded.database)
 
 	pool := sql.OpenDB(guarded)
@@ -70,7 +71,7 @@ func Connector(url string, txSettings ...string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := kind.implementation().plainConnector(url)
+	c, err := kind.implementation().connector(Settings{URL: url})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +104,9 @@ func (db *DB) Stats() sql.DBStats {
 	return stats
 }
 
-// acquire takes a connection out of the pool for the caller alone.
-func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
+// acquire takes a connection out of the pool for the caller alone, and sets the session to
+// what o asks for. A transaction may have left other settings; nil leaves them.
+func (db *DB) acquire(ctx context.Context, o *options) (*sqlx.Conn, *conn, error) {
 	pinned, err := db.pool.Connx(ctx)
 	if err != nil {
 		return nil, nil, db.acquireError(err)
@@ -114,8 +116,13 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 		guarded, _ = inner.(*conn) // the pool's connector makes no other
 		return nil
 	})
+
+	if err == nil && o != nil {
+		err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o))
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, pinned.Close())
+		release(pinned)
+		return nil, nil, db.acquireError(err)
 	}
 	return pinned, guarded, nil
 }

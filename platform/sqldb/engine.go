@@ -69,10 +69,9 @@ func parseURL(rawURL string) (parsed *url.URL, query url.Values, err error) {
 // engine is what differs between the supported servers. The package's guarantees do
 // not depend on it.
 type engine interface {
-	// connector returns the connector of a pool.
+	// connector returns a connector that sends the session settings, but none where the Pooler
+	// is not known.
 	connector(s Settings) (*connector, error)
-	// plainConnector returns a connector that sends no session settings.
-	plainConnector(rawURL string) (*connector, error)
 	// sessionSettings returns the statement that sets a session's variables before a
 	// transaction begins, or "" where a transaction can have settings of its own.
 	sessionSettings(s Settings, o *options) string

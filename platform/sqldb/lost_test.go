@@ -309,3 +309,24 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 	}
 	wantValue(t, direct, "a", 0)
 }
+
+// TestResolveAsksAgain: after an internal error of the server, which may pass, and not after a mistake in a statement.
+func TestResolveAsksAgain(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	for state, want := range map[string]int{"XX000": 2, "42P01": 1} {
+		asked := 0
+		err := db.Resolve(t.Context(), &sqldb.Error{}, func(context.Context) (bool, error) {
+			if asked++; asked > 1 {
+				return true, nil
+			}
+			return false, &sqldb.Error{Outcome: sqldb.NotApplied, SQLState: state}
+		})
+		if asked != want {
+			t.Errorf("%s: asked %d times, want %d", state, asked, want)
+		}
+		if known := err == nil; known != (want > 1) {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
+}

@@ -82,23 +82,14 @@ func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
 }
 
 func (mysqlEngine) connector(s Settings) (*connector, error) {
-	if s.Pooler != PoolerNone {
+	if s.Pooler == PoolerTransaction {
 		return nil, fmt.Errorf("the pooler %q is PostgreSQL's: with mysql:// it must be %q", s.Pooler, PoolerNone)
 	}
-	c, err := mysqlEngine{}.plainConnector(s.URL)
+	cfg, file, err := mysqlConfig(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	c.maxWait = s.StatementTimeout + Grace
-	c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &options{}))
-	return c, nil
-}
 
-func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, file, err := mysqlConfig(rawURL)
-	if err != nil {
-		return nil, err
-	}
 	inner, err := withPassword(file, cfg.Passwd, func(password string) (driver.Connector, error) {
 		own := cfg.Clone()
 		own.Passwd = password
@@ -113,13 +104,17 @@ func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
 	// sql_safe_updates, which refuses an UPDATE without a key. The variable of the isolation
 	// level differs between the servers (tx_isolation, transaction_isolation); the statement
 	// does not.
-	return &connector{
+	c := &connector{
 		Connector: inner, database: cfg.DBName, failTx: true, handshake: defaultConnectTimeout,
 		initStatements: []string{
 			"SET autocommit = 1, completion_type = 0, sql_safe_updates = 0",
 			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		},
-	}, nil
+	}
+	if s.Pooler == PoolerNone {
+		c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &options{}))
+	}
+	return c, nil
 }
 
 // sessionSettings returns one SET for both servers: each reads the other's part as a

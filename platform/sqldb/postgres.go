@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"strings"
 	"time"
 
@@ -17,45 +16,11 @@ import (
 type postgresEngine struct{}
 
 func (postgresEngine) connector(s Settings) (*connector, error) {
-	cfg, file, err := sessionConfig(s)
+	cfg, file, err := postgresConfig(s)
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := newPostgresConnector(cfg, file, s.StatementTimeout+Grace)
-	if err != nil {
-		return nil, err
-	}
-	guarded.prepare = s.Pooler == PoolerNone
-	return guarded, nil
-}
 
-func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, file, err := plainConfig(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	return newPostgresConnector(cfg, file, 0)
-}
-
-// plainConfig returns the driver's configuration of a connector that may lead to a pooler,
-// and the file with its password. With several hosts it asks for the one that takes
-// changes; a single one may be a pooler, which cannot be asked.
-func plainConfig(rawURL string) (cfg pq.Config, file string, err error) {
-	cfg, query, err := postgresConfig(rawURL)
-	if err != nil {
-		return pq.Config{}, "", err
-	}
-	// Required behind a pooler, harmless without one.
-	cfg.BinaryParameters = true
-	if len(cfg.Multi) > 0 {
-		cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
-	}
-	return cfg, query.Get(passwordFile), nil
-}
-
-// newPostgresConnector returns a guarded connector of the driver's configuration, with the
-// password in the file if there is one.
-func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*connector, error) {
 	inner, err := withPassword(file, cfg.Password, func(password string) (driver.Connector, error) {
 		own := cfg
 		own.Password = password
@@ -69,19 +34,17 @@ func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: inner, database: cfg.Database, maxWait: maxWait, notices: true}, nil
+	return &connector{Connector: inner, database: cfg.Database, notices: true, prepare: s.Pooler == PoolerNone}, nil
 }
 
-// postgresConfig checks a URL and returns the driver's configuration of it, without
-// session settings, together with the URL's parameters.
-func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
-	_, query, err := parseURL(rawURL)
+// postgresConfig checks a URL and returns the driver's configuration of it, and the file with the password.
+func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
+	_, query, err := parseURL(s.URL)
 	if err != nil {
-		return pq.Config{}, nil, err
+		return cfg, "", err
 	}
-	cfg, err := pq.NewConfig(rawURL)
-	if err != nil {
-		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	if cfg, err = pq.NewConfig(s.URL); err != nil {
+		return cfg, "", fmt.Errorf("the database URL cannot be used: %w", err)
 	}
 	delete(cfg.Runtime, passwordFile) // the server has no such setting
 
@@ -92,36 +55,34 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
-		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
+		return cfg, "", errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
 			"the driver's default changes between versions")
 	}
+	if err = checkTarget(cfg); err != nil {
+		return cfg, "", err
+	}
+
 	if cfg.ConnectTimeout <= 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout
 	}
-	if err := checkTarget(cfg); err != nil {
-		return pq.Config{}, nil, err
-	}
-	return cfg, query, nil
-}
-
-// sessionConfig returns the driver's configuration of a pool, and the file with its password.
-func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
-	cfg, query, err := postgresConfig(s.URL)
-	if err != nil {
-		return pq.Config{}, "", err
-	}
-	file = query.Get(passwordFile)
 	cfg.ApplicationName = cmp.Or(query.Get("application_name"), s.ApplicationName, cfg.ApplicationName)
-	if s.Pooler == PoolerTransaction {
+	switch s.Pooler {
+	case PoolerTransaction:
 		err = checkPooled(&cfg)
-		return cfg, file, err
+	case PoolerNone:
+		// One round trip a statement instead of two.
+		cfg.BinaryParameters = cfg.BinaryParameters || !query.Has("binary_parameters")
+		cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
+		cfg.Runtime, err = startupParameters(s, cfg.Runtime)
+	default:
+		// A plain connector's URL may lead to a pooler. That requires this, and without one it is harmless. A pooler
+		// cannot be asked whether it takes changes; of several hosts none is one.
+		cfg.BinaryParameters = true
+		if len(cfg.Multi) > 0 {
+			cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
+		}
 	}
-
-	// One round trip a statement instead of two.
-	cfg.BinaryParameters = cfg.BinaryParameters || !query.Has("binary_parameters")
-	cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
-	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
-	return cfg, file, err
+	return cfg, query.Get(passwordFile), err
 }
 
 // startupParameters returns the settings that are sent once per connection, in its

@@ -51,14 +51,15 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 	}
 }
 
-// countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it.
+// countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it, or may
+// send it again, without options.
 func (db *DB) countUnknown(err error, operation string, o *options) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Outcome != Unknown {
 		return err
 	}
 	e.operation = operation
-	if !o.proven {
+	if o != nil && !o.proven {
 		db.metrics.unknown.WithLabelValues(operation).Inc()
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 type Statements struct {
 	db      *DB
 	kind    statementKind
-	options options
+	options *options // of once alone
 }
 
 type statementKind uint8
@@ -44,11 +44,8 @@ func (db *DB) Once(opts ...Option) Statements { return Statements{db, once, opti
 // Repeatable returns what sends a statement that may be applied several times: a read that a change waits for, or whose
 // caller bounds how many run at once, or a change that has the same effect when it is made again. It is sent as by
 // [DB.Once], and also again after a lost connection. An error is NotApplied, but for a change that a synchronous
-// standby did not confirm. It counts as no unknown outcome: the caller sends the statement again.
-func (db *DB) Repeatable() Statements { return Statements{db, repeatable, options{proven: true}} }
-
-// reads returns what sends reads.
-func (db *DB) reads() Statements { return Statements{db, read, options{proven: true}} }
+// standby did not confirm.
+func (db *DB) Repeatable() Statements { return Statements{db, repeatable, nil} }
 
 // GetContext reads one row into dest, as sqlx does. It is for reads only: after
 // a lost connection the query may be sent again. No row is sql.ErrNoRows; an
@@ -58,13 +55,13 @@ func (db *DB) reads() Statements { return Statements{db, read, options{proven: t
 // changes: a read waits in order of arrival, until ctx ends, and is then refused as
 // Overloaded. Unlike a statement of [DB.Once] it ends with ctx.
 func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	return db.reads().GetContext(ctx, dest, query, args...)
+	return Statements{db, read, nil}.GetContext(ctx, dest, query, args...)
 }
 
 // SelectContext reads all rows into the slice at dest, as sqlx does. It is for
 // reads only, and waits, as GetContext.
 func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	return db.reads().SelectContext(ctx, dest, query, args...)
+	return Statements{db, read, nil}.SelectContext(ctx, dest, query, args...)
 }
 
 // ExecContext sends a statement that returns no rows.
@@ -103,11 +100,11 @@ func (s Statements) send(ctx context.Context, run func(ctx context.Context, conn
 		err = s.sendOnce(ctx, run)
 		return transient(err) || s.kind != once && lostInTime(err), err
 	})
-	return s.db.countUnknown(err, operationOnce, &s.options)
+	return s.db.countUnknown(err, operationOnce, s.options)
 }
 
 func (s Statements) sendOnce(ctx context.Context, run func(ctx context.Context, conn *sqlx.Conn) error) error {
-	pinned, guarded, err := s.db.acquire(ctx)
+	pinned, guarded, err := s.db.acquire(ctx, s.options)
 	if err != nil {
 		return err
 	}
@@ -118,13 +115,6 @@ func (s Statements) sendOnce(ctx context.Context, run func(ctx context.Context, 
 		ctx, cancel = s.db.statementContext(ctx)
 		defer cancel()
 	}
-	if s.kind == once {
-		// A transaction may have left other settings in the session.
-		if err = guarded.applySettings(ctx, s.db.engine.sessionSettings(s.db.settings, &s.options)); err != nil {
-			return s.db.acquireError(err)
-		}
-	}
-
 	sentBefore := guarded.socket.written.Load()
 	err = run(ctx, pinned)
 	sent := guarded.socket.written.Load() != sentBefore

@@ -22,11 +22,12 @@ type options struct {
 	statementTimeout time.Duration
 }
 
-func optionsOf(all []Option) (o options) {
+func optionsOf(all []Option) *options {
+	var o options
 	for _, set := range all {
 		set(&o)
 	}
-	return o
+	return &o
 }
 
 // Proven says that the caller passes an error with the outcome Unknown to [DB.Resolve], which then counts it if it
@@ -70,8 +71,8 @@ const (
 // cannot make an outcome unknown.
 func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...Option) error {
 	o := optionsOf(opts)
-	err := db.repeat(ctx, func() (again bool, err error) { return db.runTx(ctx, fn, &o) })
-	return db.countUnknown(err, operationTx, &o)
+	err := db.repeat(ctx, func() (again bool, err error) { return db.runTx(ctx, fn, o) })
+	return db.countUnknown(err, operationTx, o)
 }
 
 // repeat calls run until it returns false, for what must not be run again after its error, or has been called maxTries
@@ -154,18 +155,14 @@ func (db *DB) runTx(
 // the transaction, because database/sql would roll back concurrently with fn and with
 // COMMIT; it ends the statements of fn, which get ctx themselves.
 func (db *DB) begin(ctx context.Context, o *options) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
-	pinned, guarded, err := db.acquire(ctx)
+	pinned, guarded, err := db.acquire(ctx, o)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 
-	err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o))
+	tx, err := pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err == nil {
-		var tx *sqlx.Tx
-		tx, err = pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-		if err == nil {
-			return pinned, guarded, tx, nil
-		}
+		return pinned, guarded, tx, nil
 	}
 	release(pinned)
 	e := cmp.Or(Classify(err, false), &Error{Outcome: NotApplied, Reason: Other, err: err})
