@@ -33,9 +33,9 @@ const (
 // a serialization failure (40P01, 40001), three times at most in all, after a random pause, until ctx ends, and while a
 // migration has made the prepared statement of a connection invalid.
 //
-// Its end does not end a statement that is under way: a caller that goes away does not make the outcome unknown. Where
-// ctx has no deadline, or one later than the statement timeout and Grace, the server's own timeouts decide first and a
-// call costs neither a goroutine nor a timer; a nearer deadline makes the driver ask the server to cancel.
+// The end of ctx does not end a statement that is under way: a caller that goes away does not make the outcome unknown.
+// Where ctx has no deadline, or one later than the statement timeout and Grace, the server's own timeouts decide first
+// and a call costs neither a goroutine nor a timer; a nearer deadline makes the driver ask the server to cancel.
 //
 // An error is NotApplied when nothing was sent or the server answered, Unknown when the connection ended in between, or
 // when the server committed without its synchronous standby because the wait was cancelled.
@@ -115,6 +115,7 @@ func (s Statements) sendOnce(ctx context.Context, run func(ctx context.Context, 
 		ctx, cancel = s.db.statementContext(ctx)
 		defer cancel()
 	}
+
 	sentBefore := guarded.socket.written.Load()
 	err = run(ctx, pinned)
 	sent := guarded.socket.written.Load() != sentBefore
@@ -127,9 +128,8 @@ func (s Statements) sendOnce(ctx context.Context, run func(ctx context.Context, 
 	return err
 }
 
-// statementContext returns the context that a statement runs under which the end of ctx does not cancel. It has no
-// deadline of its own where the server ends the statement before ctx's; a pooler's server connection has no
-// statement_timeout of ours.
+// statementContext returns the context of a statement that ctx's cancellation does not end. Its deadline is not
+// signalled where the server's statement_timeout comes first; a pooler's server connection does not have ours.
 func (db *DB) statementContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, bounded := ctx.Deadline()
 	limit := time.Now().Add(db.settings.StatementTimeout)
