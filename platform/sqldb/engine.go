@@ -45,7 +45,7 @@ func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 
 // parseURL returns a database URL and its parameters.
 func parseURL(rawURL string) (parsed *url.URL, query url.Values, err error) {
-	if err = checkHosts(rawURL); err != nil {
+	if err := checkHosts(rawURL); err != nil {
 		return nil, nil, err
 	}
 	parsed, err = url.Parse(rawURL)

@@ -58,7 +58,7 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
 		return cfg, "", errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
 			"the driver's default changes between versions")
 	}
-	if err = checkTarget(cfg); err != nil {
+	if err := checkTarget(cfg); err != nil {
 		return cfg, "", err
 	}
 

@@ -21,8 +21,8 @@ const (
 
 // Resolve finds out what became of a change whose answer was lost, with the error lost of a call that was [Proven]. ask
 // reads on another connection whether the change was made, and makes sure that it never will be when it was not yet. It
-// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock, an internal
-// error. A caller that goes away does not end the look-up.
+// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock, one inside
+// the server. A caller that goes away does not end the look-up.
 //
 // Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and
 // lost where neither could be found out.
@@ -51,8 +51,8 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 	}
 }
 
-// countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it, or may
-// send it again, without options.
+// countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it. What
+// has no options may be sent again, and does not count.
 func (db *DB) countUnknown(err error, operation string, o *options) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Outcome != Unknown {

@@ -68,7 +68,7 @@ func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ..
 func (s Statements) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	err = s.send(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
 		result, err = conn.ExecContext(ctx, query, args...)
-		return err
+		return err //nolint:wrapcheck // sendOnce classifies it
 	})
 	return result, err
 }

@@ -198,6 +198,8 @@ func (db *DB) commit(tx *sqlx.Tx) error {
 		return nil
 	}
 	// driver.ErrBadConn: the connection had ended before COMMIT was sent.
-	e := db.classify(err, !errors.Is(err, driver.ErrBadConn))
-	return cmp.Or(e, &Error{Outcome: Unknown, Reason: Other, err: err})
+	if e := db.classify(err, !errors.Is(err, driver.ErrBadConn)); e != nil {
+		return e
+	}
+	return &Error{Outcome: Unknown, Reason: Other, err: err}
 }

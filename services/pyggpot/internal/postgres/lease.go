@@ -107,7 +107,8 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 		Expired  int64          `db:"expired"`
 		Others   pq.Int32Array  `db:"others"`
 	}
-	if err := s.db.Repeatable().GetContext(ctx, &leased, leaseSQL, ids, s.number, s.options.TTL.Microseconds()); err != nil {
+	err := s.db.Repeatable().GetContext(ctx, &leased, leaseSQL, ids, s.number, s.options.TTL.Microseconds())
+	if err != nil {
 		return nil, err
 	}
 
