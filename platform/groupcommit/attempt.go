@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Session is what Send sends statements on: a connection, or the transaction on one.
+// Session is what Send sends statements on: sqldb's Once, or a transaction.
 type Session interface {
 	// ExecContext sends a statement that returns no rows.
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

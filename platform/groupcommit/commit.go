@@ -287,7 +287,7 @@ func (c *Committer[K, Q, R]) sendOnce(
 		options = append(options, sqldb.WithLockTimeout(a.LockWait))
 		err = c.cfg.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return send(ctx, tx) }, options...)
 	} else {
-		err = c.cfg.DB.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error { return send(ctx, conn) }, options...)
+		err = send(ctx, c.cfg.DB.Once(options...))
 	}
 
 	switch {

@@ -186,7 +186,7 @@ func (s *Slots) cleanShards(ctx context.Context) error {
 			Place string `db:"place"`
 			ID    string `db:"id"`
 		}
-		if err := s.db.SelectUnqueued(ctx, &old, fmt.Sprintf(oldSQL, s.table, ttl, deleteAtOnce)); err != nil {
+		if err := s.db.Repeatable().SelectContext(ctx, &old, fmt.Sprintf(oldSQL, s.table, ttl, deleteAtOnce)); err != nil {
 			return err
 		}
 		places, ids := make([]string, len(old)), make([]string, len(old))

@@ -135,7 +135,7 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 		query = makePlacedSQL
 	}
 	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	err = s.db.GetUnqueued(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
+	err = s.db.Repeatable().GetContext(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
 	if err != nil {
 		return nil, sqldb.AsNotApplied(err) // a slot alone is no change
 	}
@@ -202,7 +202,7 @@ func (s *Slots) cleanAll(ctx context.Context) error {
 
 	query := fmt.Sprintf(deleteSQL, s.table)
 	for n := deleteAtOnce; n == deleteAtOnce; {
-		if err := s.db.GetUnqueued(ctx, &n, query, s.ttl.Microseconds(), deleteAtOnce); err != nil {
+		if err := s.db.Repeatable().GetContext(ctx, &n, query, s.ttl.Microseconds(), deleteAtOnce); err != nil {
 			return err
 		}
 	}

@@ -105,7 +105,7 @@ func TestLateGroup(t *testing.T) {
 // takeElsewhere runs a statement on another connection.
 func takeElsewhere(ctx context.Context, db *sqldb.DB, statement string, a *groupcommit.Attempt) error {
 	var none []int
-	return db.SelectUnqueued(ctx, &none, statement+` RETURNING 1`, a.Slot, a.Number)
+	return db.Repeatable().SelectContext(ctx, &none, statement+` RETURNING 1`, a.Slot, a.Number)
 }
 
 // A slot that is gone proves nothing: a lost answer stays unknown, and the next group has another slot.

@@ -21,17 +21,19 @@ type reply struct {
 	unknown bool
 	// readOnly says that the session takes no changes.
 	readOnly bool
+	// refused says that it refuses a login: waiting does not repair that.
+	refused bool
+	// shown says that MySQL's message can be logged: it holds names of the operator or of
+	// the program, and no values.
+	shown bool
 }
 
 // answered returns the server's answer in err's chain; false when there is none.
 func answered(err error) (reply, bool) {
 	if answer, ok := errors.AsType[*pq.Error](err); ok {
 		r := postgresReply(answer)
-		switch {
-		case isType[*outdatedError](err):
-			r.reason = Outdated
-		case isType[*standbyError](err):
-			r.reason, r.readOnly = Connection, true
+		if meant, ok := errors.AsType[*meantError](err); ok {
+			r.reason, r.readOnly = meant.reason, meant.reason == Connection
 		}
 		return r, true
 	}
@@ -40,6 +42,16 @@ func answered(err error) (reply, bool) {
 	}
 	return reply{}, false
 }
+
+// meantError is an answer of PostgreSQL that means something else than its SQLSTATE says: Outdated is a prepared
+// statement that cannot be used any more, Connection is a standby that takes no changes.
+type meantError struct {
+	error
+
+	reason Reason
+}
+
+func (e *meantError) Unwrap() error { return e.error }
 
 // loggable returns err.Error() with the server's own message replaced by one without
 // values, keeping what callers wrapped around it.

@@ -13,61 +13,49 @@ const (
 	duplicateEntry    = 1062
 )
 
-// mysqlAnswer says what an error number of MySQL or MariaDB means.
-type mysqlAnswer struct {
-	reason Reason // Other: by the class of its SQLSTATE
-	// ends says that the session ended with it, or that COMMIT itself failed: it proves
-	// nothing about a COMMIT.
-	ends bool
-	// refused says that it refuses a login: waiting does not repair that.
-	refused bool
-	// readOnly says that the session takes no changes.
-	readOnly bool
-	// shown says that its message can be logged: it holds names of the operator or of
-	// the program, and no values.
-	shown bool
-}
-
-// mysqlAnswerOf returns the meaning of an error number. The syntax error (1064) is not
+// mysqlMeaning returns the meaning of an error number of MySQL or MariaDB, with the reason Other where the class of its
+// SQLSTATE tells, and inDoubt where the session ended with it or COMMIT itself failed. The syntax error (1064) is not
 // shown: it quotes the statement, into which the driver has put the values.
-func mysqlAnswerOf(number uint16) mysqlAnswer {
+func mysqlMeaning(number uint16) reply {
 	switch number {
 	case 1213, 1020: // deadlock; changed since last read (MariaDB's innodb_snapshot_isolation)
-		return mysqlAnswer{reason: Serialization, shown: true}
+		return reply{reason: Serialization, shown: true}
 	case 1205, 3572: // lock wait timeout; NOWAIT
-		return mysqlAnswer{reason: LockTimeout, shown: true}
+		return reply{reason: LockTimeout, shown: true}
 	case 1969, 3024, 1317: // max_statement_time of MariaDB, max_execution_time of MySQL; interrupted
-		return mysqlAnswer{reason: Timeout, shown: true}
+		return reply{reason: Timeout, shown: true}
 	case 1040, 1203: // too many connections, of the server and of a user
-		return mysqlAnswer{reason: Overloaded, shown: true}
+		return reply{reason: Overloaded, shown: true}
 	case 1226: // a user's limit is reached
-		return mysqlAnswer{reason: Overloaded}
+		return reply{reason: Overloaded}
+
 	case 1053, 1927, 4031: // shutdown; killed; disconnected because it was idle
-		return mysqlAnswer{reason: Connection, ends: true, shown: true}
+		return reply{reason: Connection, inDoubt: true, shown: true}
 	case 1180: // error during COMMIT
-		return mysqlAnswer{reason: Connection, ends: true}
+		return reply{reason: Connection, inDoubt: true}
 	case 1290, 1836, 1792: // read only: by an option, the server, the transaction
-		return mysqlAnswer{reason: Connection, readOnly: true, shown: true}
+		return reply{reason: Connection, readOnly: true, shown: true}
 	case 1021, 1041, 1114: // disk full; out of resources; table full
-		return mysqlAnswer{reason: Connection}
+		return reply{reason: Connection}
 	case 1044, 1045, 1698, 1049, 1130, 3159: // access denied (3); unknown database; host refused; TLS required
-		return mysqlAnswer{refused: true, shown: true}
+		return reply{refused: true, shown: true}
+
 	case 3819: // a check of MySQL fails; MariaDB's has the class 23
-		return mysqlAnswer{reason: Constraint, shown: true}
+		return reply{reason: Constraint, shown: true}
 	case 1050, 1054, 1142, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
-		return mysqlAnswer{shown: true}
+		return reply{shown: true}
 	}
-	return mysqlAnswer{}
+	return reply{}
 }
 
 // mysqlReply classifies an answer of MySQL or MariaDB.
 func mysqlReply(answer *mysql.MySQLError) reply {
-	meaning, state := mysqlAnswerOf(answer.Number), mysqlState(answer)
-	r := reply{reason: meaning.reason, sqlState: state, inDoubt: meaning.ends, readOnly: meaning.readOnly}
+	r := mysqlMeaning(answer.Number)
+	r.sqlState = mysqlState(answer)
 	if answer.Number == duplicateEntry {
 		r.constraint = duplicateKey(answer.Message)
 	}
-	switch class(state) {
+	switch class(r.sqlState) {
 	case "08":
 		r.reason = cmp.Or(r.reason, Connection)
 	case "23":
@@ -103,7 +91,7 @@ func duplicateKey(message string) string {
 // with the number.
 func mysqlMessage(answer *mysql.MySQLError) string {
 	code := "error " + strconv.Itoa(int(answer.Number))
-	if mysqlAnswerOf(answer.Number).shown {
+	if mysqlMeaning(answer.Number).shown {
 		return answer.Message + " (" + code + ")"
 	}
 	if state := mysqlState(answer); state != "" {

@@ -10,19 +10,13 @@ import (
 // SQLSTATEs that the package acts on, by the names of Appendix A of the
 // PostgreSQL manual.
 const (
-	stateFeatureNotSupported       = "0A000"
-	stateUniqueViolation           = "23505"
-	stateReadOnlyTransaction       = "25006"
-	stateIdleInTransactionTimeout  = "25P03"
-	stateInvalidStatementName      = "26000"
-	stateSerializationFailure      = "40001"
-	stateCompletionUnknown         = "40003"
-	stateDeadlockDetected          = "40P01"
-	stateTransactionResolutionLost = "08007"
-	stateTooManyConnections        = "53300"
-	stateLockNotAvailable          = "55P03"
-	stateQueryCanceled             = "57014"
-	stateDatabaseDropped           = "57P04"
+	stateFeatureNotSupported  = "0A000"
+	stateReadOnlyTransaction  = "25006"
+	stateInvalidStatementName = "26000"
+	stateSerializationFailure = "40001"
+	stateDeadlockDetected     = "40P01"
+	stateLockNotAvailable     = "55P03"
+	stateQueryCanceled        = "57014"
 )
 
 // postgresReply classifies an answer of PostgreSQL. One that ends the session (FATAL)
@@ -34,8 +28,9 @@ func postgresReply(answer *pq.Error) reply {
 		sqlState:   state,
 		constraint: answer.Constraint,
 		inDoubt:    answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic,
-		unknown:    state == stateCompletionUnknown || state == stateTransactionResolutionLost,
+		unknown:    state == "40003" || state == "08007", // statement completion, transaction resolution unknown
 		readOnly:   state == stateReadOnlyTransaction,
+		refused:    class(state) == "28" || class(state) == "3D",
 	}
 }
 
@@ -48,13 +43,14 @@ func reasonOf(state string) Reason {
 		return LockTimeout
 	case stateQueryCanceled:
 		return Timeout
-	case stateTooManyConnections:
+	case "53300": // too many connections
 		return Overloaded
-	case stateReadOnlyTransaction, stateIdleInTransactionTimeout:
+	case stateReadOnlyTransaction, "25P03": // idle_in_transaction_session_timeout
 		return Connection
-	case stateDatabaseDropped:
+	case "57P04": // database dropped
 		return Other
 	}
+
 	switch class(state) {
 	case "08", "53", "57", "58": // connection, insufficient resources, operator intervention, system error
 		return Connection

@@ -47,6 +47,8 @@ type connector struct {
 	txSettings []string
 	// notices says that the driver is PostgreSQL's, whose notices are read; see unreplicated.go.
 	notices bool
+	// database is the name of the database, for traces.
+	database string
 
 	contention *contention.Metrics
 	tracing    *tracing // nil makes no spans
@@ -70,6 +72,7 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 		defer cancel()
 		ctx = bounded
 	}
+
 	var sock *socket
 	inner, err := c.Connector.Connect(context.WithValue(ctx, socketKey{}, &sock))
 	if err != nil {
@@ -79,6 +82,7 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 	if !ok || sock == nil {
 		return nil, errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())
 	}
+
 	made := &conn{driverConn: full, connector: c, socket: sock, maxWait: c.maxWait}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
@@ -86,12 +90,12 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 	if c.notices {
 		pq.SetNoticeHandler(inner, made.notice)
 	}
+
 	for _, statement := range c.initStatements {
 		if err := made.applySettings(ctx, statement); err != nil {
 			return nil, errors.Join(err, made.Close())
 		}
 	}
-	made.statements = 0
 	return made, nil
 }
 
@@ -100,11 +104,10 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 type conn struct {
 	driverConn
 
-	connector  *connector
-	socket     *socket
-	maxWait    time.Duration // of the current transaction or statement; ResetSession restores the connector's
-	statements int           // sent since the connection left the pool
-	broken     bool          // must not return to the pool
+	connector *connector
+	socket    *socket
+	maxWait   time.Duration // of the current transaction or statement; ResetSession restores the connector's
+	broken    bool          // must not return to the pool
 	// unreplicated says that a change was committed, since the connection left the pool, that its synchronous standby
 	// may lack.
 	unreplicated bool
@@ -183,6 +186,7 @@ func (c *conn) classifyCall(err error, sentBefore uint64) error {
 	if r, ok := answered(err); ok && r.readOnly {
 		c.broken = true // the next connection may find a server that takes changes
 	}
+
 	unsent := c.socket.written.Load() == sentBefore
 	if c.IsValid() && !errors.Is(err, driver.ErrBadConn) {
 		// A call that the driver refuses unsent, such as one with 65536
@@ -223,22 +227,31 @@ const closeWait = time.Second
 // Close ends the session and closes the socket. Its errors are dropped: the server
 // notices the closed socket either way.
 func (c *conn) Close() error {
-	// The deadline of the last call may have passed long ago.
-	if err := c.socket.SetDeadline(time.Now().Add(closeWait)); err != nil {
-		return nil //nolint:nilerr // it is closed already
-	}
+	_ = c.socket.SetDeadline(time.Now().Add(closeWait)) // the last call's may have passed long ago
 	_ = c.driverConn.Close()
 	return nil
 }
 
-// callServer runs one call of the driver between beginCall and classifyCall.
-func callServer[T any](ctx context.Context, c *conn, call func() (T, error)) (result T, err error) {
+// callServer sends a statement between beginCall and classifyCall, prepared where it is kept so.
+func callServer[T any](
+	ctx context.Context, c *conn, query string, args []driver.NamedValue,
+	send func(context.Context, string, []driver.NamedValue) (T, error),
+	sendPrepared func(driverStmt, context.Context, []driver.NamedValue) (T, error),
+) (result T, err error) {
 	sentBefore, err := c.beginCall(ctx)
 	if err != nil {
 		return result, err
 	}
-	c.statements++
-	result, err = call()
+
+	prepared, err := c.preparedStatement(ctx, query, args)
+	switch {
+	case err != nil:
+	case prepared == nil:
+		result, err = send(ctx, query, args)
+	default:
+		result, err = sendPrepared(prepared, ctx, args)
+		err = c.retireOutdated(err)
+	}
 	return result, c.classifyCall(err, sentBefore)
 }
 
@@ -252,33 +265,13 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 
 // exec is ExecContext without a span.
 func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return callServer(ctx, c, func() (driver.Result, error) {
-		prepared, err := c.preparedStatement(ctx, query, args)
-		if err != nil {
-			return nil, err
-		}
-		if prepared == nil {
-			return c.driverConn.ExecContext(ctx, query, args)
-		}
-		result, err := prepared.ExecContext(ctx, args)
-		return result, c.retireOutdated(err)
-	})
+	return callServer(ctx, c, query, args, c.driverConn.ExecContext, driverStmt.ExecContext)
 }
 
 // QueryContext sends a statement that returns rows; its span ends when they are read.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	span := c.connector.tracing.startQuery(ctx, query)
-	inner, err := callServer(ctx, c, func() (driver.Rows, error) {
-		prepared, err := c.preparedStatement(ctx, query, args)
-		if err != nil {
-			return nil, err
-		}
-		if prepared == nil {
-			return c.driverConn.QueryContext(ctx, query, args)
-		}
-		rows, err := prepared.QueryContext(ctx, args)
-		return rows, c.retireOutdated(err)
-	})
+	inner, err := callServer(ctx, c, query, args, c.driverConn.QueryContext, driverStmt.QueryContext)
 	if err != nil {
 		endSpan(ctx, span, err)
 		return nil, err
@@ -313,6 +306,7 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	inner, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {
 		err = c.classifyCall(standbyRefusal(err), sentBefore)
@@ -321,6 +315,7 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 		}
 		return nil, err
 	}
+
 	c.inTx = true
 	begun := &tx{Tx: inner, ctx: ctx, conn: c}
 	for _, statement := range c.connector.txSettings {
@@ -342,7 +337,7 @@ func (c *conn) Ping(ctx context.Context) error {
 // ResetSession is called when the connection leaves the pool again, before anything
 // is sent. It returns driver.ErrBadConn when the server has closed the connection.
 func (c *conn) ResetSession(ctx context.Context) error {
-	c.maxWait, c.statements = c.connector.maxWait, 0
+	c.maxWait = c.connector.maxWait
 	c.inTx, c.txErr, c.unreplicated = false, nil, false
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql

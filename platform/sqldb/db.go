@@ -17,7 +17,7 @@ import (
 // use.
 type DB struct {
 	pool     *sqlx.DB
-	reads    *readPlaces
+	permits  *readPermits
 	kind     Engine
 	engine   engine
 	settings Settings
@@ -42,23 +42,24 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
-	guarded.contention, guarded.tracing = s.Contention, newTracing(s, kind)
+	guarded.maxWait = s.StatementTimeout + Grace
+	guarded.contention, guarded.tracing = s.Contention, newTracing(s, kind, guarded.database)
+
 	pool := sql.OpenDB(guarded)
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
 	pool.SetMaxIdleConns(s.MaxOpenConns)
 	pool.SetConnMaxIdleTime(connMaxIdleTime)
 	pool.SetConnMaxLifetime(connMaxLifetime)
-	reads := newReadPlaces(s.MaxOpenConns)
-	stats := func() sql.DBStats { return reads.addTo(pool.Stats()) }
-	m, err := newMetrics(reg, s.Name, kind, stats)
-	if err != nil {
+
+	db := &DB{
+		pool: sqlx.NewDb(pool, string(kind)), permits: newReadPermits(s.MaxOpenConns),
+		kind: kind, engine: kind.implementation(), settings: s, log: log,
+	}
+	if db.metrics, err = newMetrics(reg, s.Name, kind, db.Stats); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	db := sqlx.NewDb(pool, string(kind))
-	return &DB{
-		pool: db, reads: reads, kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m,
-	}, nil
+	return db, nil
 }
 
 // Connector returns a connector for a plain *sql.DB, which migrations and tools use.
@@ -70,7 +71,7 @@ func Connector(url string, txSettings ...string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := kind.implementation().plainConnector(url)
+	c, err := kind.implementation().connector(Settings{URL: url})
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +96,17 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Stats returns the pool's statistics. A read that waits for a place counts as a wait.
-func (db *DB) Stats() sql.DBStats { return db.reads.addTo(db.pool.Stats()) }
+// Stats returns the pool's statistics. A read that waits for a permit counts as a wait.
+func (db *DB) Stats() sql.DBStats {
+	stats := db.pool.Stats()
+	stats.WaitCount += db.permits.waits.Load()
+	stats.WaitDuration += time.Duration(db.permits.waited.Load())
+	return stats
+}
 
-// acquire takes a connection out of the pool for the caller alone.
-func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
+// acquire takes a connection out of the pool for the caller alone, and sets the session to
+// what o asks for. A transaction may have left other settings; nil leaves them.
+func (db *DB) acquire(ctx context.Context, o *options) (*sqlx.Conn, *conn, error) {
 	pinned, err := db.pool.Connx(ctx)
 	if err != nil {
 		return nil, nil, db.acquireError(err)
@@ -109,8 +116,13 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 		guarded, _ = inner.(*conn) // the pool's connector makes no other
 		return nil
 	})
+
+	if err == nil && o != nil {
+		err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o))
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, pinned.Close())
+		release(pinned)
+		return nil, nil, db.acquireError(err)
 	}
 	return pinned, guarded, nil
 }
@@ -130,9 +142,5 @@ func (db *DB) acquireError(err error) error {
 	return e
 }
 
-// release returns a connection to the pool; a broken one is gone already.
-func (db *DB) release(pinned *sqlx.Conn) {
-	if err := pinned.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		db.log.Warn("a database connection could not be returned to the pool", slog.Any("error", err))
-	}
-}
+// release returns a connection to the pool. Its one error, sql.ErrConnDone, says that a broken one is gone already.
+func release(pinned *sqlx.Conn) { _ = pinned.Close() }

@@ -1,12 +1,14 @@
 // Package sqldb gives a service access to PostgreSQL, or to MySQL and MariaDB: one
-// pool, three ways to use it, and errors that say whether the change was made.
+// pool, four ways to use it, and errors that say whether the change was made.
 //
-//   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice, and leave half
-//     of the connections to changes.
-//   - [DB.Once] sends one autocommit statement. It is sent again only when the
-//     server itself has said that nothing of it was applied.
+//   - [DB.GetContext] and [DB.SelectContext] read. They may be sent several times, and leave
+//     half of the connections to changes.
+//   - [DB.Repeatable] sends one autocommit statement that may be applied several times, and
+//     waits for no reads.
+//   - [DB.Once] sends one autocommit statement that must not be. It is sent again only when
+//     the server itself has said that nothing of it was applied.
 //   - [DB.InTx] runs a READ COMMITTED transaction and repeats it after a
-//     deadlock or a serialization failure, but never once COMMIT was sent.
+//     deadlock, a serialization failure or a migration, but never once COMMIT was sent.
 //
 // # Outcomes
 //
@@ -39,8 +41,8 @@
 //
 // # Where things are
 //
-// Reads are in read.go and places.go, Once in once.go, InTx in tx.go, and the look-up of
-// a lost COMMIT in resolve.go. hosts.go says which sessions are accepted, unreplicated.go
+// Single statements, reads among them, are in statement.go, InTx is in tx.go, and the
+// look-up of a lost COMMIT in resolve.go. hosts.go says which sessions are accepted, unreplicated.go
 // which changes a standby may lack. conn.go, conn_tx.go, rows.go and socket.go are the
 // wrapper, which database/sql calls; errors.go classifies its errors. What differs between
 // the servers is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind

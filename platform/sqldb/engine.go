@@ -22,10 +22,11 @@ const (
 // not one of known; any is, when none is given. The error does not repeat the URL, which
 // may hold a password.
 func EngineOf(rawURL string, known ...Engine) (Engine, error) {
-	parsed, err := parseURL(rawURL)
+	parsed, _, err := parseURL(rawURL)
 	if err != nil {
 		return "", err
 	}
+
 	var kind Engine
 	switch parsed.Scheme {
 	case "postgres", "postgresql":
@@ -42,30 +43,35 @@ func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 	return "", errors.New("the database URL must begin with postgres:// or mysql://")
 }
 
-func parseURL(rawURL string) (*url.URL, error) {
+// parseURL returns a database URL and its parameters.
+func parseURL(rawURL string) (parsed *url.URL, query url.Values, err error) {
 	if err := checkHosts(rawURL); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	parsed, err := url.Parse(rawURL)
+	parsed, err = url.Parse(rawURL)
 	if err != nil {
 		// url.Error repeats the whole URL, password included.
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
 		}
-		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("the database URL cannot be read: %w", err)
 	}
-	return parsed, nil
+
+	if query, err = url.ParseQuery(parsed.RawQuery); err != nil {
+		return nil, nil, errors.New("the database URL has a parameter that cannot be decoded")
+	}
+	if _, both := parsed.User.Password(); both && query.Has(passwordFile) {
+		return nil, nil, errors.New("the database URL has both a password and " + passwordFile)
+	}
+	return parsed, query, nil
 }
 
 // engine is what differs between the supported servers. The package's guarantees do
 // not depend on it.
 type engine interface {
-	// connector returns the connector of a pool.
+	// connector returns a connector that sends the session settings, but none where the Pooler
+	// is not known.
 	connector(s Settings) (*connector, error)
-	// plainConnector returns a connector that sends no session settings.
-	plainConnector(rawURL string) (*connector, error)
-	// database returns the name of the database that a URL leads to, or "".
-	database(rawURL string) string
 	// sessionSettings returns the statement that sets a session's variables before a
 	// transaction begins, or "" where a transaction can have settings of its own.
 	sessionSettings(s Settings, o *options) string

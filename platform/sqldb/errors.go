@@ -39,9 +39,6 @@ func (e *Error) Error() string {
 	return text
 }
 
-// transient reports whether the same transaction may succeed when it is repeated.
-func (e *Error) transient() bool { return e.Reason == Serialization || e.Reason == Outdated }
-
 // Unwrap returns the error that the call ended with.
 func (e *Error) Unwrap() error { return e.err }
 
@@ -62,6 +59,17 @@ func (e *lostError) Unwrap() error {
 		return nil
 	}
 	return e.cause
+}
+
+// lostInTime reports whether a call failed because its connection had ended, before anything was sent or before the
+// answer. One that timed out is not meant: the next would time out too.
+func lostInTime(err error) bool {
+	lost, ok := errors.AsType[*lostError](err)
+	if !ok {
+		return errors.Is(err, driver.ErrBadConn)
+	}
+	timeout, ok := errors.AsType[net.Error](lost)
+	return !ok || !timeout.Timeout()
 }
 
 // connectError is a connection that could not be opened.
@@ -90,22 +98,21 @@ func Classify(err error, sent bool) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
-	if a, ok := answered(err); ok {
-		e := &Error{Outcome: NotApplied, Reason: a.reason, SQLState: a.sqlState, Constraint: a.constraint, err: err}
-		if a.unknown || a.inDoubt && sent && !aborted(err) {
-			e.Outcome = Unknown
-		}
-		return e
+
+	r, ok := answered(err)
+	if !ok {
+		r.reason, ok = localReason(err)
+		r.inDoubt = true
 	}
-	reason, ok := localReason(err)
 	if !ok {
 		return nil
 	}
-	outcome := NotApplied
-	if sent && !aborted(err) {
-		outcome = Unknown
+
+	e := &Error{Outcome: NotApplied, Reason: r.reason, SQLState: r.sqlState, Constraint: r.constraint, err: err}
+	if r.unknown || r.inDoubt && sent && !aborted(err) {
+		e.Outcome = Unknown
 	}
-	return &Error{Outcome: outcome, Reason: reason, err: err}
+	return e
 }
 
 // localReason returns the reason of an error that arose on this side of the
@@ -150,10 +157,32 @@ func isType[T error](err error) bool {
 	return ok
 }
 
-// outcomeIs reports whether err is an [*Error] with that outcome.
-func outcomeIs(err error, want Outcome) bool {
-	got, ok := OutcomeOf(err)
-	return ok && got == want
+// transient reports whether err is an [*Error] that says that nothing was applied, and that the same call may succeed
+// when it is repeated.
+func transient(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Outcome == NotApplied && (e.Reason == Serialization || e.Reason == Outdated)
+}
+
+// withContext sets the reason of an error that the context caused to Timeout or
+// Canceled: the driver returns 57014 or a broken connection instead.
+func withContext(ctx context.Context, e *Error) *Error {
+	if e.Reason != Timeout && e.Reason != Connection {
+		return e
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e.Reason = Timeout
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Reason = Canceled
+	default:
+		return e
+	}
+
+	if !errors.Is(e.err, ctx.Err()) {
+		e.err = errors.Join(ctx.Err(), e.err)
+	}
+	return e
 }
 
 // OutcomeOf returns the outcome of an [*Error] in err's chain; false when there
@@ -165,10 +194,6 @@ func OutcomeOf(err error) (Outcome, bool) {
 	}
 	return e.Outcome, true
 }
-
-// IsUniqueViolation reports whether err is SQLSTATE 23505; [Error.Constraint]
-// names the constraint.
-func IsUniqueViolation(err error) bool { return SQLState(err) == stateUniqueViolation }
 
 // SQLState returns the server's five characters, or "" when err is not an
 // answer of the server.

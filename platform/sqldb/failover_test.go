@@ -145,11 +145,11 @@ func TestASessionThatBecomesReadOnly(t *testing.T) {
 		if err := execOnce(t.Context(), db, statement); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
+		wantError(t, increment(t.Context(), db), sqldb.NotApplied, sqldb.Connection)
 		if n := db.Stats().OpenConnections; n != 0 {
 			t.Errorf("%d sessions stay in the pool", n)
 		}
-		if err := db.Once(t.Context(), increment); err != nil {
+		if err := increment(t.Context(), db); err != nil {
 			t.Errorf("the next session: %v", err)
 		}
 	}
@@ -182,11 +182,11 @@ func TestPoolerWhoseFirstServerWasReadOnly(t *testing.T) {
 	makeReadOnly(t, admin, "on")
 	db := pooled(t, dsn)
 	for range 2 {
-		wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
+		wantError(t, increment(t.Context(), db), sqldb.NotApplied, sqldb.Connection)
 	}
 	makeReadOnly(t, admin, "off")
 	execute(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	waittest.Eventually(t, "the pool serves", func() bool { return db.Once(t.Context(), increment) == nil })
+	waittest.Eventually(t, "the pool serves", func() bool { return increment(t.Context(), db) == nil })
 	wantValue(t, admin, "a", 1)
 }

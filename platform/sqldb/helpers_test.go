@@ -107,16 +107,16 @@ func execTx(ctx context.Context, db *sqldb.DB, query string, args ...any) error 
 
 // execOnce runs one statement by Once.
 func execOnce(ctx context.Context, db *sqldb.DB, query string, args ...any) error {
-	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, query, args...)
-		return err
-	})
+	_, err := db.Once().ExecContext(ctx, query, args...)
+	return err
 }
 
 const oneUpdate = `UPDATE counter SET n = n + $1 WHERE id = 'a'`
 
-func increment(ctx context.Context, conn *sqlx.Conn) error {
-	_, err := conn.ExecContext(ctx, conn.Rebind(`UPDATE counter SET n = n + ? WHERE id = 'a'`), 1)
+// increment adds 1 to a by a single statement.
+func increment(ctx context.Context, db *sqldb.DB, opts ...sqldb.Option) error {
+	once := db.Once(opts...)
+	_, err := once.ExecContext(ctx, once.Rebind(`UPDATE counter SET n = n + ? WHERE id = 'a'`), 1)
 	return err
 }
 
@@ -129,7 +129,7 @@ func incrementTx(db *sqldb.DB, opts ...sqldb.Option) func(context.Context) error
 
 // incrementOnce returns a call that adds 1 to a by a single statement.
 func incrementOnce(db *sqldb.DB) func(context.Context) error {
-	return func(ctx context.Context) error { return db.Once(ctx, increment) }
+	return func(ctx context.Context) error { return increment(ctx, db) }
 }
 
 // resolvedTx returns a call that adds 1 to a in a transaction, and resolves a lost answer as resolvedOnce does.
@@ -143,7 +143,7 @@ func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
 // first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
-		return resolved(db, func(ctx context.Context) error { return db.Once(ctx, increment, sqldb.Proven()) }, err)
+		return resolved(db, func(ctx context.Context) error { return increment(ctx, db, sqldb.Proven()) }, err)
 	}
 }
 

@@ -8,13 +8,9 @@ import (
 	"github.com/lib/pq"
 )
 
-// errHosts is a URL of several hosts that libpq would read. The driver takes all of them
-// for one name, which never answers.
-var errHosts = errors.New("the database URL has several hosts with ports of their own, " +
-	"which cannot be read in that form: write postgres://user:password@/database?host=a,b&port=5432,5432")
-
-// checkHosts returns errHosts for a URL of PostgreSQL with more than one port; a port after
-// the last host is that of all.
+// checkHosts returns an error for a URL of PostgreSQL with more than one port; a port after
+// the last host is that of all. libpq would read it. The driver takes all of the hosts for
+// one name, which never answers.
 func checkHosts(rawURL string) error {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	if !strings.HasPrefix(scheme, "postgres") {
@@ -25,7 +21,8 @@ func checkHosts(rawURL string) error {
 	}
 	hosts := rest[strings.LastIndex(rest, "@")+1:]
 	if last := strings.LastIndex(hosts, ","); last >= 0 && strings.Contains(hosts[:last], ":") {
-		return errHosts
+		return errors.New("the database URL has several hosts with ports of their own, which cannot be read in that " +
+			"form: write postgres://user:password@/database?host=a,b&port=5432,5432")
 	}
 	return nil
 }
@@ -46,18 +43,12 @@ func checkTarget(cfg pq.Config) error {
 		"write read-write, or leave it out", cfg.TargetSessionAttrs)
 }
 
-// standbyError is a BEGIN that a standby refuses: it is no mistake in the program.
-type standbyError struct{ cause error }
-
-func (e *standbyError) Error() string { return e.cause.Error() }
-func (e *standbyError) Unwrap() error { return e.cause }
-
-// standbyRefusal returns the error of BEGIN READ WRITE, as a *standbyError when the server
-// supports no such transaction: during recovery, and for no other reason. The message is
-// localized, and no proof.
+// standbyRefusal returns the error of BEGIN READ WRITE, as a *meantError when the server
+// supports no such transaction: during recovery, and for no other reason, and it is no
+// mistake in the program. The message is localized, and no proof.
 func standbyRefusal(err error) error {
 	if r, _ := answered(err); r.sqlState == stateFeatureNotSupported {
-		return &standbyError{err}
+		return &meantError{err, Connection}
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func TestLostReply(t *testing.T) {
 					t.Errorf("counted %v unknown outcomes, want %v", n, unknown)
 				}
 				// The pool has closed the connection.
-				if err = db.Once(t.Context(), increment); err != nil {
+				if err = increment(t.Context(), db); err != nil {
 					t.Errorf("the next call: %v", err)
 				}
 			})
@@ -144,8 +144,8 @@ func TestReadsAreRepeated(t *testing.T) {
 	if proxy.Cuts() != 4 {
 		t.Errorf("%d cuts, want 4", proxy.Cuts())
 	}
-	// Twice in a row is an error, and a certain one.
-	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Times(2))
+	// Three times in a row is an error, and a certain one.
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Times(3))
 	err := db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a")
 	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
 }
@@ -273,7 +273,7 @@ func TestDeadClientsStatementIsNotApplied(t *testing.T) {
 	})
 	release := hold(t, direct, "a")
 	done := make(chan error, 1)
-	go func() { done <- db.Once(context.WithoutCancel(t.Context()), increment) }()
+	go func() { done <- increment(context.WithoutCancel(t.Context()), db) }()
 	waitBlocked(t, direct, 1)
 	proxy.Drop(faultproxy.FIN)
 	wantError(t, <-done, sqldb.Unknown, sqldb.Connection)
@@ -308,4 +308,25 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 		release()
 	}
 	wantValue(t, direct, "a", 0)
+}
+
+// TestResolveAsksAgain: after an internal error of the server, which may pass, and not after a mistake in a statement.
+func TestResolveAsksAgain(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	for state, want := range map[string]int{"XX000": 2, "42P01": 1} {
+		asked := 0
+		err := db.Resolve(t.Context(), &sqldb.Error{}, func(context.Context) (bool, error) {
+			if asked++; asked > 1 {
+				return true, nil
+			}
+			return false, &sqldb.Error{Outcome: sqldb.NotApplied, SQLState: state}
+		})
+		if asked != want {
+			t.Errorf("%s: asked %d times, want %d", state, asked, want)
+		}
+		if known := err == nil; known != (want > 1) {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
 }

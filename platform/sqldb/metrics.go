@@ -3,7 +3,6 @@ package sqldb
 import (
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,6 +26,7 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 		opts := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}
 		return prometheus.NewCounterVec(opts, []string{label})
 	}
+
 	m := &metrics{
 		retries: counter("rowlock_retries_total",
 			"Transactions and statements run again after a deadlock, a serialization failure or a migration, unapplied.",
@@ -36,8 +36,9 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 		resolved: counter("rowlock_outcome_resolved_total",
 			"Lost answers to COMMIT and to statements that were looked up afterwards.", "result"),
 	}
+
 	// A counter that is absent until its first event hides that event from rate().
-	for _, state := range append(repeatedStates(kind), stateOther) {
+	for _, state := range repeatedStates(kind) {
 		m.retries.WithLabelValues(state)
 	}
 	m.unknown.WithLabelValues(operationTx)
@@ -45,22 +46,17 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 	for _, result := range []string{resultCommitted, resultAborted, resultUnknown} {
 		m.resolved.WithLabelValues(result)
 	}
+
 	if reg == nil {
 		return m, nil
 	}
 	for _, c := range append(poolCollectors(labels, stats), m.retries, m.unknown, m.resolved) {
 		if err := reg.Register(c); err != nil {
-			if isType[prometheus.AlreadyRegisteredError](err) {
-				return nil, fmt.Errorf("a second pool named %q: give it a name of its own", pool)
-			}
-			return nil, fmt.Errorf("register the metrics of pool %q: %w", pool, err)
+			return nil, fmt.Errorf("register the metrics of a pool named %q, as no second one may be: %w", pool, err)
 		}
 	}
 	return m, nil
 }
-
-// stateOther is the label of every SQLSTATE that repeatedStates does not list.
-const stateOther = "other"
 
 // repeatedStates returns the SQLSTATEs after which a call is repeated: a deadlock, a
 // serialization failure, and on PostgreSQL a prepared statement made invalid by a
@@ -74,15 +70,6 @@ func repeatedStates(kind Engine) []string {
 	}
 }
 
-// recordRetry counts a repetition by the SQLSTATE that caused it. The set of labels
-// is closed, whatever the server sends.
-func (m *metrics) recordRetry(kind Engine, state string) {
-	if !slices.Contains(repeatedStates(kind), state) {
-		state = stateOther
-	}
-	m.retries.WithLabelValues(state).Inc()
-}
-
 // poolCollectors returns the metrics of the pool's statistics, read at each scrape.
 func poolCollectors(labels prometheus.Labels, stats func() sql.DBStats) []prometheus.Collector {
 	gauge := func(name, help string, value func(sql.DBStats) int) prometheus.Collector {
@@ -93,6 +80,7 @@ func poolCollectors(labels prometheus.Labels, stats func() sql.DBStats) []promet
 		opts := prometheus.CounterOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels}
 		return prometheus.NewCounterFunc(opts, func() float64 { return value(stats()) })
 	}
+
 	return []prometheus.Collector{
 		gauge("connections_max", "Most connections the pool may open.",
 			func(s sql.DBStats) int { return s.MaxOpenConnections }),

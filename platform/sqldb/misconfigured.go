@@ -23,23 +23,14 @@ func Misconfigured(err error) bool {
 		return false
 	}
 	err = failed.cause
-	if _, ok := answered(err); ok {
-		return refused(err)
+	if r, ok := answered(err); ok {
+		return r.refused
 	}
 	return isAny(err, pq.ErrSSLNotSupported, pq.ErrSSLKeyHasWorldPermissions, pq.ErrSSLKeyUnknownOwnership,
 		mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrOldProtocol,
 		mysql.ErrUnknownPlugin) ||
 		isType[*fs.PathError](err) || // a missing Unix socket is a *net.OpError instead
 		untrusted(err)
-}
-
-// refused reports a login that the server refuses.
-func refused(err error) bool {
-	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return mysqlAnswerOf(answer.Number).refused
-	}
-	r, ok := answered(err)
-	return ok && (class(r.sqlState) == "28" || class(r.sqlState) == "3D")
 }
 
 // untrusted reports an error of the TLS handshake that is no error of the network.

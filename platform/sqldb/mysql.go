@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -33,17 +32,11 @@ const mysqlPort = "3306"
 // mysql://user:password@host:3306/database, with tls=..., socket=/path and
 // password_file=/path, which is returned too, as the only parameters.
 func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
-	parsed, err := parseURL(rawURL)
+	parsed, query, err := parseURL(rawURL)
 	if err != nil {
 		return nil, "", err
 	}
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
-		return nil, "", errors.New("the database URL has a parameter that cannot be decoded")
-	}
-	if _, err := withoutPasswordFile(rawURL, parsed, query); err != nil {
-		return nil, "", err
-	}
+
 	cfg = mysql.NewConfig()
 	cfg.User = parsed.User.Username()
 	cfg.Passwd, _ = parsed.User.Password()
@@ -52,6 +45,7 @@ func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
 	if parsed.Port() == "" {
 		cfg.Addr = net.JoinHostPort(parsed.Hostname(), mysqlPort)
 	}
+
 	if query.Has("tls") && query.Has("socket") {
 		return nil, "", errors.New("the database URL has both tls and socket: a Unix socket needs no encryption")
 	}
@@ -70,12 +64,14 @@ func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
 				"the database URL has a parameter %q: mysql:// takes tls, socket and password_file alone", name)
 		}
 	}
+
 	switch {
 	case cfg.DBName == "" || strings.Contains(cfg.DBName, "/"):
 		return nil, "", errors.New("the database URL must name a database: mysql://user:password@host:3306/name")
 	case cfg.Net == "tcp" && parsed.Hostname() == "":
 		return nil, "", errors.New("the database URL must name a host: mysql://user:password@host:3306/name")
 	}
+
 	cfg.ClientFoundRows = true
 	cfg.InterpolateParams = true
 	cfg.ParseTime = true
@@ -86,23 +82,14 @@ func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
 }
 
 func (mysqlEngine) connector(s Settings) (*connector, error) {
-	if s.Pooler != PoolerNone {
+	if s.Pooler == PoolerTransaction {
 		return nil, fmt.Errorf("the pooler %q is PostgreSQL's: with mysql:// it must be %q", s.Pooler, PoolerNone)
 	}
-	c, err := mysqlEngine{}.plainConnector(s.URL)
+	cfg, file, err := mysqlConfig(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	c.maxWait = s.StatementTimeout + Grace
-	c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &options{}))
-	return c, nil
-}
 
-func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, file, err := mysqlConfig(rawURL)
-	if err != nil {
-		return nil, err
-	}
 	inner, err := withPassword(file, cfg.Passwd, func(password string) (driver.Connector, error) {
 		own := cfg.Clone()
 		own.Passwd = password
@@ -111,21 +98,23 @@ func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{
-		Connector: inner, failTx: true, handshake: defaultConnectTimeout, initStatements: mysqlInitStatements(),
-	}, nil
-}
 
-// mysqlInitStatements returns the first statements of every session. A server may
-// default to autocommit=0, with which a single statement would never be committed, to
-// a completion_type that begins the next transaction at once, or to sql_safe_updates,
-// which refuses an UPDATE without a key. The variable of the isolation level differs
-// between the servers (tx_isolation, transaction_isolation); the statement does not.
-func mysqlInitStatements() []string {
-	return []string{
-		"SET autocommit = 1, completion_type = 0, sql_safe_updates = 0",
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	// A server may default to autocommit=0, with which a single statement would never be
+	// committed, to a completion_type that begins the next transaction at once, or to
+	// sql_safe_updates, which refuses an UPDATE without a key. The variable of the isolation
+	// level differs between the servers (tx_isolation, transaction_isolation); the statement
+	// does not.
+	c := &connector{
+		Connector: inner, database: cfg.DBName, failTx: true, handshake: defaultConnectTimeout,
+		initStatements: []string{
+			"SET autocommit = 1, completion_type = 0, sql_safe_updates = 0",
+			"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		},
 	}
+	if s.Pooler == PoolerNone {
+		c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &options{}))
+	}
+	return c, nil
 }
 
 // sessionSettings returns one SET for both servers: each reads the other's part as a
@@ -146,11 +135,3 @@ func seconds(d time.Duration) string {
 }
 
 func (mysqlEngine) localSettings(Settings, *options) string { return "" }
-
-func (mysqlEngine) database(rawURL string) string {
-	cfg, _, err := mysqlConfig(rawURL)
-	if err != nil {
-		return "" // connector says why
-	}
-	return cfg.DBName
-}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -17,18 +15,12 @@ import (
 func TestMySQLCountsFoundRows(t *testing.T) {
 	t.Parallel()
 	db := open(t, mariaCounters(t))
-	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-		result, err := conn.ExecContext(ctx, `UPDATE counter SET n = n WHERE id = 'a'`)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); n != 1 || err != nil {
-			t.Errorf("%d rows, %v, want 1", n, err)
-		}
-		return nil
-	})
+	result, err := db.Once().ExecContext(t.Context(), `UPDATE counter SET n = n WHERE id = 'a'`)
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	if n, err := result.RowsAffected(); n != 1 || err != nil {
+		t.Errorf("%d rows, %v, want 1", n, err)
 	}
 }
 

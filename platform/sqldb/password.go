@@ -3,10 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -14,21 +11,6 @@ import (
 
 // passwordFile is the parameter of a database URL that names a file with the password.
 const passwordFile = "password_file"
-
-// withoutPasswordFile returns a URL without that parameter, which no driver knows, and an
-// error when the URL has a password too.
-func withoutPasswordFile(rawURL string, parsed *url.URL, query url.Values) (string, error) {
-	if !query.Has(passwordFile) {
-		return rawURL, nil
-	}
-	if _, both := parsed.User.Password(); both {
-		return "", errors.New("the database URL has both a password and " + passwordFile)
-	}
-	base, _, _ := strings.Cut(rawURL, "?")
-	rest := maps.Clone(query)
-	rest.Del(passwordFile)
-	return base + "?" + rest.Encode(), nil
-}
 
 // passwordConnector reads the password out of a file for each connection, so that a changed
 // one counts without a restart.
@@ -67,10 +49,11 @@ func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			c.last.Store(&password)
 			return made, nil
 		}
-		if !refused(err) || last != nil && *last == password {
+		if r, _ := answered(err); !r.refused || last != nil && *last == password {
 			return nil, err
 		}
 	}
+
 	if last != nil {
 		if made, failed := c.connect(ctx, *last); failed == nil {
 			return made, nil

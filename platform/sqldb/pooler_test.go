@@ -77,13 +77,13 @@ func TestPoolerOnceTimesOut(t *testing.T) {
 		s.Pooler, s.LockTimeout, s.StatementTimeout = sqldb.PoolerTransaction, 100*time.Millisecond, 300*time.Millisecond
 	})
 	release := hold(t, open(t, direct), "a")
-	err := db.Once(t.Context(), increment)
+	err := increment(t.Context(), db)
 	wantError(t, err, sqldb.NotApplied, sqldb.Timeout)
 	if sqldb.SQLState(err) != "57014" {
 		t.Errorf("got %v", err)
 	}
 	release()
-	if err := db.Once(t.Context(), increment); err != nil {
+	if err := increment(t.Context(), db); err != nil {
 		t.Error(err)
 	}
 	wantValue(t, open(t, direct), "a", 1)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"strings"
 	"time"
 
@@ -17,45 +16,11 @@ import (
 type postgresEngine struct{}
 
 func (postgresEngine) connector(s Settings) (*connector, error) {
-	cfg, file, err := sessionConfig(s)
+	cfg, file, err := postgresConfig(s)
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := newPostgresConnector(cfg, file, s.StatementTimeout+Grace)
-	if err != nil {
-		return nil, err
-	}
-	guarded.prepare = s.Pooler == PoolerNone
-	return guarded, nil
-}
 
-func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, file, err := plainConfig(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	return newPostgresConnector(cfg, file, 0)
-}
-
-// plainConfig returns the driver's configuration of a connector that may lead to a pooler,
-// and the file with its password. With several hosts it asks for the one that takes
-// changes; a single one may be a pooler, which cannot be asked.
-func plainConfig(rawURL string) (cfg pq.Config, file string, err error) {
-	cfg, query, err := postgresConfig(rawURL)
-	if err != nil {
-		return pq.Config{}, "", err
-	}
-	// Required behind a pooler, harmless without one.
-	cfg.BinaryParameters = true
-	if len(cfg.Multi) > 0 {
-		cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
-	}
-	return cfg, query.Get(passwordFile), nil
-}
-
-// newPostgresConnector returns a guarded connector of the driver's configuration, with the
-// password in the file if there is one.
-func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*connector, error) {
 	inner, err := withPassword(file, cfg.Password, func(password string) (driver.Connector, error) {
 		own := cfg
 		own.Password = password
@@ -69,75 +34,55 @@ func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: inner, maxWait: maxWait, notices: true}, nil
+	return &connector{Connector: inner, database: cfg.Database, notices: true, prepare: s.Pooler == PoolerNone}, nil
 }
 
-// postgresConfig checks a URL and returns the driver's configuration of it, without
-// session settings, together with the URL's parameters.
-func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
-	parsed, err := parseURL(rawURL)
+// postgresConfig checks a URL and returns the driver's configuration of it, and the file with the password.
+func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
+	_, query, err := parseURL(s.URL)
 	if err != nil {
-		return pq.Config{}, nil, err
+		return cfg, "", err
 	}
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
-		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
+	if cfg, err = pq.NewConfig(s.URL); err != nil {
+		return cfg, "", fmt.Errorf("the database URL cannot be used: %w", err)
 	}
-	if rawURL, err = withoutPasswordFile(rawURL, parsed, query); err != nil {
-		return pq.Config{}, nil, err
-	}
-	cfg, err := pq.NewConfig(rawURL)
-	if err != nil {
-		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
-	}
+	delete(cfg.Runtime, passwordFile) // the server has no such setting
+
 	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
-	cfg.Host = withoutBrackets(cfg.Host)
+	cfg.Host = strings.Trim(cfg.Host, "[]")
 	for i, other := range cfg.Multi {
-		cfg.Multi[i].Host = withoutBrackets(other.Host)
+		cfg.Multi[i].Host = strings.Trim(other.Host, "[]")
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
-		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
+		return cfg, "", errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
 			"the driver's default changes between versions")
 	}
+	if err := checkTarget(cfg); err != nil {
+		return cfg, "", err
+	}
+
 	if cfg.ConnectTimeout <= 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout
 	}
-	if err := checkTarget(cfg); err != nil {
-		return pq.Config{}, nil, err
-	}
-	return cfg, query, nil
-}
-
-// withoutBrackets returns an IPv6 address in brackets without them, and any other host as it is.
-func withoutBrackets(host string) string {
-	if address, ok := strings.CutPrefix(host, "["); ok {
-		return strings.TrimSuffix(address, "]")
-	}
-	return host
-}
-
-// sessionConfig returns the driver's configuration of a pool, and the file with its password.
-func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
-	cfg, query, err := postgresConfig(s.URL)
-	if err != nil {
-		return pq.Config{}, "", err
-	}
-	file = query.Get(passwordFile)
-	if s.ApplicationName != "" && !query.Has("application_name") {
-		cfg.ApplicationName = s.ApplicationName
-	}
-	if s.Pooler == PoolerTransaction {
-		cfg, err = pooled(cfg)
-		return cfg, file, err
-	}
-	if !query.Has("binary_parameters") {
+	cfg.ApplicationName = cmp.Or(query.Get("application_name"), s.ApplicationName, cfg.ApplicationName)
+	switch s.Pooler {
+	case PoolerTransaction:
+		err = checkPooled(&cfg)
+	case PoolerNone:
 		// One round trip a statement instead of two.
+		cfg.BinaryParameters = cfg.BinaryParameters || !query.Has("binary_parameters")
+		cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
+		cfg.Runtime, err = startupParameters(s, cfg.Runtime)
+	default:
+		// A plain connector's URL may lead to a pooler. That requires this, and without one it is harmless. A pooler
+		// cannot be asked whether it takes changes; of several hosts none is one.
 		cfg.BinaryParameters = true
+		if len(cfg.Multi) > 0 {
+			cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
+		}
 	}
-	cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
-	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
-	return cfg, file, err
+	return cfg, query.Get(passwordFile), err
 }
 
 // startupParameters returns the settings that are sent once per connection, in its
@@ -155,6 +100,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 	if s.Cluster == ClusterCitus {
 		delete(params, "plan_cache_mode")
 	}
+
 	for name, value := range given {
 		switch name {
 		case "lock_timeout", "statement_timeout":
@@ -193,13 +139,4 @@ func setLocal(name string, d time.Duration) string {
 		return ""
 	}
 	return "SET LOCAL " + name + " = " + Milliseconds(d) + ";"
-}
-
-// database asks the driver, which reads PGDATABASE where the URL names none.
-func (postgresEngine) database(rawURL string) string {
-	cfg, err := pq.NewConfig(rawURL)
-	if err != nil {
-		return "" // connector says why
-	}
-	return cfg.Database
 }

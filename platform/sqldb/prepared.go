@@ -40,27 +40,18 @@ func (c *conn) preparedStatement(ctx context.Context, query string, args []drive
 	if err != nil {
 		return nil, err //nolint:wrapcheck // classifyCall looks at it
 	}
-	prepared, ok := made.(driverStmt)
-	if !ok {
-		return nil, made.Close() //nolint:wrapcheck // a COPY: classifyCall looks at the error
-	}
+	prepared, _ := made.(driverStmt) // all but a COPY, which has no parameters
 	c.prepared[query] = prepared
 	return prepared, nil
 }
-
-// outdatedError is the failure of a prepared statement that cannot be used any more: a
-// migration changed what it returns, or another program discarded it.
-type outdatedError struct{ cause error }
-
-func (e *outdatedError) Error() string { return e.cause.Error() }
-func (e *outdatedError) Unwrap() error { return e.cause }
 
 // planCheck is the server's function that refuses an outdated plan.
 const planCheck = "RevalidateCachedQuery"
 
 // retireOutdated marks the connection broken when a prepared statement's error says
-// that it is outdated, since the connection's other ones are too, and returns err
-// or an *outdatedError.
+// that it cannot be used any more, since the connection's other ones cannot either: a
+// migration changed what it returns, or another program discarded it. It returns err or a
+// *meantError.
 func (c *conn) retireOutdated(err error) error {
 	r, _ := answered(err)
 	switch r.sqlState {
@@ -73,5 +64,5 @@ func (c *conn) retireOutdated(err error) error {
 		return err
 	}
 	c.broken = true
-	return &outdatedError{err}
+	return &meantError{err, Outdated}
 }

@@ -20,6 +20,7 @@ func Problem(err error) *problem.Error {
 		return problem.OutcomeUnknown.New("The connection to the database was lost before it confirmed the change. "+
 			"The change may or may not have been made; look before you repeat it.", cause)
 	}
+
 	switch e.Reason {
 	case Connection:
 		return problem.DatabaseUnavailable.New(

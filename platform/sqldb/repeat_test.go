@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -15,25 +16,23 @@ import (
 func TestOnceRunsAgainAfterASerializationFailure(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
-	db := open(t, url+"&default_transaction_isolation=repeatable%20read")
+	reg := prometheus.NewRegistry()
+	db := apptest.Pool(t, sqldb.Settings{URL: url + "&default_transaction_isolation=repeatable%20read"}, reg)
 	holder := open(t, url)
-	var runs int
 	release := hold(t, holder, "a")
 	done := make(chan error, 1)
 	go func() {
-		done <- db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			runs++
-			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a'`, 1)
-			return err
-		})
+		var n int
+		done <- db.Once().GetContext(t.Context(), &n, oneUpdate+` RETURNING n`, 1)
 	}()
 	waitBlocked(t, holder, 1)
 	release()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got := value(t, db, "a"); got != 1 || runs != 2 {
-		t.Errorf("the counter is %d after %d runs, want 1 after 2", got, runs)
+	wantValue(t, db, "a", 1)
+	if n := apptest.Gathered(t, reg, `rowlock_retries_total{pool="main",sqlstate="40001"}`); n != 1 {
+		t.Errorf("%v repetitions, want 1", n)
 	}
 }
 
@@ -50,15 +49,11 @@ func TestOnceIsCheapBeyondTheGrace(t *testing.T) {
 		"near":  {time.Minute, true},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
-		err := db.Once(ctx, func(ctx context.Context, _ *sqlx.Conn) error {
-			if cancellable := ctx.Done() != nil; cancellable != tc.cancelled {
-				t.Errorf("%s: the statement's context can be cancelled: %v, want %v", name, cancellable, tc.cancelled)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
+		statement, end := db.StatementContext(ctx)
+		if cancellable := statement.Done() != nil; cancellable != tc.cancelled {
+			t.Errorf("%s: the statement's context can be cancelled: %v, want %v", name, cancellable, tc.cancelled)
 		}
+		end()
 		cancel()
 	}
 }

@@ -21,8 +21,8 @@ const (
 
 // Resolve finds out what became of a change whose answer was lost, with the error lost of a call that was [Proven]. ask
 // reads on another connection whether the change was made, and makes sure that it never will be when it was not yet. It
-// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock. A caller
-// that goes away does not end the look-up.
+// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock, one inside
+// the server. A caller that goes away does not end the look-up.
 //
 // Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and
 // lost where neither could be found out.
@@ -51,23 +51,28 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 	}
 }
 
-// unproven notes which operation ended with err, and counts an unknown outcome, unless it is to be resolved.
-func (db *DB) unproven(err error, operation string, o *options) error {
+// countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it. What
+// has no options may be sent again, and does not count.
+func (db *DB) countUnknown(err error, operation string, o *options) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Outcome != Unknown {
 		return err
 	}
 	e.operation = operation
-	if !o.proven {
+	if o != nil && !o.proven {
 		db.metrics.unknown.WithLabelValues(operation).Inc()
 	}
 	return err
 }
 
-// passes reports whether the same statement may succeed later.
+// passes reports whether the same statement may succeed later. An internal error of the server (class XX) may be that
+// of a worker of Citus, or of two changes of one row of a catalogue.
 func passes(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Reason != Other && e.Reason != Constraint && e.Reason != Data
+	if !ok || e.Reason == Constraint || e.Reason == Data {
+		return false
+	}
+	return e.Reason != Other || class(e.SQLState) == "XX"
 }
 
 // AsNotApplied returns err with the outcome NotApplied, for a caller that knows that nothing was applied, or that what

@@ -75,9 +75,7 @@ func TestSettings(t *testing.T) {
 			inTx(c.pools)
 			inTx(c.own, own...)
 			var got string // must not inherit the transaction's
-			err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-				return conn.GetContext(ctx, &got, c.show)
-			})
+			err := db.Once().GetContext(t.Context(), &got, c.show)
 			if err != nil || got != c.outsideOfThem {
 				t.Errorf("a single statement has %q, want %q: %v", got, c.outsideOfThem, err)
 			}

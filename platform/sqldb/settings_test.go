@@ -89,8 +89,8 @@ func TestSessions(t *testing.T) {
 	} {
 		s := Settings{URL: "postgres://app:p,w@" + c.url + "&sslmode=disable", Pooler: c.pooler}
 		s.setDefaults()
-		cfg, _, err := sessionConfig(s)
-		own, _, ownErr := plainConfig(s.URL)
+		cfg, _, err := postgresConfig(s)
+		own, _, ownErr := postgresConfig(Settings{URL: s.URL})
 		all := []string{fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)}
 		for _, other := range cfg.Multi {
 			all = append(all, fmt.Sprintf("%s:%d", other.Host, other.Port))
@@ -130,7 +130,7 @@ func TestSessionConfig(t *testing.T) {
 			s.URL = strings.Replace(s.URL, "sslmode=disable&", "", 1)
 		}
 		s.setDefaults()
-		cfg, _, err := sessionConfig(s)
+		cfg, _, err := postgresConfig(s)
 		got := fmt.Sprint(cfg.BinaryParameters, " ", cfg.ApplicationName, " ", cfg.ConnectTimeout, " ",
 			cfg.Runtime["plan_cache_mode"], " ", cfg.Runtime["search_path"])
 		if strings.TrimSpace(got) != c.want || err != nil {

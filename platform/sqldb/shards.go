@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 )
 
@@ -43,6 +42,7 @@ func (s *Shards) Of(ctx context.Context, keys []string) ([]Shard, error) {
 SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
   FROM unnest($2::text[]) WITH ORDINALITY AS k (key, n)
  ORDER BY k.n`
+
 	shards, unknown := make([]Shard, len(keys)), []int(nil)
 	s.mu.Lock()
 	for i, key := range keys {
@@ -53,17 +53,20 @@ SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
 		shards[i].ID = shard
 	}
 	s.mu.Unlock()
+
 	if len(unknown) == 0 {
 		return shards, s.locate(ctx, shards)
 	}
+
 	asked := make(pq.StringArray, len(unknown))
 	for n, i := range unknown {
 		asked[n] = keys[i]
 	}
 	var found []int64
-	if err := s.db.SelectUnqueued(ctx, &found, query, s.table, asked); err != nil {
+	if err := s.db.Repeatable().SelectContext(ctx, &found, query, s.table, asked); err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	if len(s.known)+len(unknown) > s.capacity {
 		clear(s.known) // the keys in use are back after one query each
@@ -81,6 +84,7 @@ SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
 // locate sets the servers of shards. While one caller asks for all again, the others take what is known.
 func (s *Shards) locate(ctx context.Context, shards []Shard) error {
 	const query = `SELECT shardid, groupid FROM pg_dist_placement`
+
 	s.mu.Lock()
 	ask := time.Since(s.read) > serversTTL
 	for i := range shards {
@@ -93,17 +97,20 @@ func (s *Shards) locate(ctx context.Context, shards []Shard) error {
 	}
 	s.read = time.Now()
 	s.mu.Unlock()
+
 	var placements []struct {
 		Shard  int64 `db:"shardid"`
 		Server int64 `db:"groupid"`
 	}
-	if err := s.db.SelectUnqueued(ctx, &placements, query); err != nil {
+	if err := s.db.Repeatable().SelectContext(ctx, &placements, query); err != nil {
 		return err
 	}
+
 	servers := make(map[int64]int64, len(placements))
 	for _, p := range placements {
 		servers[p.Shard] = p.Server
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.servers = servers
@@ -123,26 +130,23 @@ func (s *Shards) Delete(ctx context.Context, query string, columns ...[]string) 
 	if err != nil {
 		return 0, err
 	}
-	parts := make(map[int64][]pq.StringArray)
+	parts := make(map[int64][]int)
 	for i, shard := range shards {
-		part := parts[shard.ID]
-		if part == nil {
-			part = make([]pq.StringArray, len(columns))
-			parts[shard.ID] = part
-		}
-		for n, column := range columns {
-			part[n] = append(part[n], column[i])
-		}
+		parts[shard.ID] = append(parts[shard.ID], i)
 	}
+
 	for _, part := range parts {
-		args := make([]any, len(part))
-		for n, column := range part {
-			args[n] = column
+		args := make([]any, len(columns))
+		for n, column := range columns {
+			values := make(pq.StringArray, len(part))
+			for m, i := range part {
+				values[m] = column[i]
+			}
+			args[n] = values
 		}
+
 		var n int
-		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.GetContext(ctx, &n, query, args...)
-		})
+		err := s.db.Once().GetContext(ctx, &n, query, args...)
 		if SQLState(err) == stateFeatureNotSupported { // the shard was split
 			s.Forget()
 		}

@@ -49,9 +49,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	}
 	s := &socket{Conn: conn}
 	if sc, ok := conn.(syscall.Conn); ok {
-		if raw, err := sc.SyscallConn(); err == nil {
-			s.raw = raw
-		}
+		s.raw, _ = sc.SyscallConn() // nil with an error
 	}
 	if slot, ok := ctx.Value(socketKey{}).(**socket); ok {
 		*slot = s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -20,7 +21,7 @@ type tracing struct {
 }
 
 // newTracing returns nil without a provider.
-func newTracing(s Settings, kind Engine) *tracing {
+func newTracing(s Settings, kind Engine, database string) *tracing {
 	if s.TracerProvider == nil {
 		return nil
 	}
@@ -29,8 +30,8 @@ func newTracing(s Settings, kind Engine) *tracing {
 		system = semconv.DBSystemNameMySQL
 	}
 	common := []attribute.KeyValue{system, semconv.DBClientConnectionPoolName(s.Name)}
-	if name := kind.implementation().database(s.URL); name != "" {
-		common = append(common, semconv.DBNamespace(name))
+	if database != "" {
+		common = append(common, semconv.DBNamespace(database))
 	}
 	return &tracing{
 		tracer: s.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/sqldb"),
@@ -43,8 +44,9 @@ func (t *tracing) startQuery(ctx context.Context, query string) trace.Span {
 	if t == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return nil
 	}
-	d := describe(query)
-	return t.start(ctx, d.summary, semconv.DBQuerySummary(d.summary), semconv.DBQueryText(d.text))
+	words := strings.Fields(query)
+	summary := summarize(words)
+	return t.start(ctx, summary, semconv.DBQuerySummary(summary), semconv.DBQueryText(queryText(words)))
 }
 
 // start begins the span of one call, or returns nil when the trace is not recorded.

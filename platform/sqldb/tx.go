@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -12,7 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Option configures one call of InTx or Once.
+// Option configures one call of InTx, or a statement of Once.
 type Option func(*options)
 
 type options struct {
@@ -57,9 +58,10 @@ const (
 // InTx runs fn in a READ COMMITTED transaction and commits when fn returns nil.
 //
 // After a deadlock or a serialization failure (40P01, 40001; 1213) before COMMIT, InTx
-// runs fn again, three times at most in all, after a random pause, until ctx ends. fn
-// must therefore have no effects outside the transaction. Nothing is repeated once
-// COMMIT was sent.
+// runs fn again, three times at most in all, after a random pause, until ctx ends; and
+// while a migration has made the prepared statements of a connection invalid. fn must
+// therefore have no effects outside the transaction. Nothing is repeated once COMMIT was
+// sent.
 //
 // An error of fn that is not the database's is returned unchanged, after a rollback.
 // An error of the database is an [*Error]: NotApplied before COMMIT and for an answer
@@ -69,38 +71,35 @@ const (
 // cannot make an outcome unknown.
 func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...Option) error {
 	o := optionsOf(opts)
-	err := db.repeat(ctx, func() (bool, error) {
-		committing, err := db.attempt(ctx, fn, o)
-		return !committing, err
-	})
-	return db.unproven(err, operationTx, o)
+	err := db.repeat(ctx, func() (again bool, err error) { return db.runTx(ctx, fn, o) })
+	return db.countUnknown(err, operationTx, o)
 }
 
-// repeat calls run until it succeeds, fails with an error that is not transient, or has failed maxTries times. run
-// returns whether it may be repeated after its error. A statement that a migration has made invalid does not count: each
-// connection of the pool may hold one, and is closed with it.
-func (db *DB) repeat(ctx context.Context, run func() (repeatable bool, err error)) error {
+// repeat calls run until it returns false, for what must not be run again after its error, or has been called maxTries
+// times. A statement that a migration has made invalid does not count: each connection of the pool may hold one, and is
+// closed with it.
+func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) error {
 	outdated := db.settings.MaxOpenConns
 	wait := firstWait
 	for tries := 1; ; {
-		repeatable, err := run()
-		if err == nil {
-			return nil
-		}
-		e, ok := errors.AsType[*Error](err)
-		if !ok || !repeatable || !e.transient() {
+		again, err := run()
+		if !again {
 			return err
 		}
 
-		if e.Reason == Outdated && outdated > 0 {
+		e, ours := errors.AsType[*Error](err)
+		switch {
+		case ours && e.Reason == Outdated && outdated > 0:
 			outdated--
-		} else if tries == maxTries || !pause(ctx, wait) {
+		case tries == maxTries || !pause(ctx, wait):
 			return err
-		} else {
+		default:
 			tries++
 			wait *= 4
 		}
-		db.metrics.recordRetry(db.kind, e.SQLState)
+		if transient(err) {
+			db.metrics.retries.WithLabelValues(SQLState(err)).Inc()
+		}
 	}
 }
 
@@ -117,15 +116,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// attempt runs the transaction once. committing says that COMMIT was reached.
-func (db *DB) attempt(
+// runTx runs the transaction once, and returns whether it may be run again after its error.
+func (db *DB) runTx(
 	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *options,
-) (committing bool, err error) {
+) (again bool, err error) {
 	pinned, guarded, tx, err := db.begin(ctx, o)
 	if err != nil {
-		return false, err
+		return lostInTime(err), err
 	}
-	defer db.release(pinned)
+	defer release(pinned)
 	defer func() {
 		// After COMMIT this is a no-op; after a panic of fn it is not.
 		if rbErr := tx.Rollback(); rbErr != nil && !errors.Is(rbErr, sql.ErrTxDone) && guarded.IsValid() {
@@ -142,43 +141,32 @@ func (db *DB) attempt(
 	if err == nil {
 		err = fn(ctx, tx)
 	}
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
-		return false, txError(ctx, err, guarded)
+		err = txError(ctx, err, guarded)
+		return transient(err), err
 	}
-
-	if err := ctx.Err(); err != nil {
-		return false, Classify(err, false)
-	}
-	return true, db.commit(tx)
+	return false, db.commit(tx)
 }
 
 // begin opens a transaction on a connection of its own. The end of ctx does not end
 // the transaction, because database/sql would roll back concurrently with fn and with
 // COMMIT; it ends the statements of fn, which get ctx themselves.
 func (db *DB) begin(ctx context.Context, o *options) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
-	for attempt := 1; ; attempt++ {
-		pinned, guarded, err := db.acquire(ctx)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o))
-		if err == nil {
-			var tx *sqlx.Tx
-			tx, err = pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-			if err == nil {
-				return pinned, guarded, tx, nil
-			}
-		}
-		db.release(pinned)
-		// BEGIN changes nothing: after a broken connection another is tried.
-		if errors.Is(err, driver.ErrBadConn) && attempt < maxTries && ctx.Err() == nil {
-			continue
-		}
-		if e := Classify(err, false); e != nil {
-			return nil, nil, nil, withContext(ctx, e)
-		}
-		return nil, nil, nil, &Error{Outcome: NotApplied, Reason: Other, err: err}
+	pinned, guarded, err := db.acquire(ctx, o)
+	if err != nil {
+		return nil, nil, nil, err
 	}
+
+	tx, err := pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err == nil {
+		return pinned, guarded, tx, nil
+	}
+	release(pinned)
+	e := cmp.Or(Classify(err, false), &Error{Outcome: NotApplied, Reason: Other, err: err})
+	return nil, nil, nil, withContext(ctx, e)
 }
 
 // txError classifies an error from inside a transaction. Nothing was committed.
@@ -189,6 +177,20 @@ func txError(ctx context.Context, err error, guarded *conn) error {
 	return withContext(ctx, Classify(err, false))
 }
 
+// fromDatabase reports whether err is of this connection, and not one that fn got
+// elsewhere, such as the timeout of another service.
+func fromDatabase(ctx context.Context, err error, guarded *conn) bool {
+	if _, ok := answered(err); ok || ownConnectionError(err) || errors.Is(err, errTxFailed) || isType[*Error](err) {
+		return true
+	}
+	if _, local := localReason(err); !local {
+		return false
+	}
+	// database/sql returns the context's own error when it had ended before the
+	// statement; otherwise an error of this connection leaves it broken.
+	return !guarded.IsValid() || ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
 // commit sends COMMIT. Its error is an [*Error].
 func (db *DB) commit(tx *sqlx.Tx) error {
 	err := tx.Commit()
@@ -196,9 +198,8 @@ func (db *DB) commit(tx *sqlx.Tx) error {
 		return nil
 	}
 	// driver.ErrBadConn: the connection had ended before COMMIT was sent.
-	e := db.classify(err, !errors.Is(err, driver.ErrBadConn))
-	if e == nil {
-		e = &Error{Outcome: Unknown, Reason: Other, err: err}
+	if e := db.classify(err, !errors.Is(err, driver.ErrBadConn)); e != nil {
+		return e
 	}
-	return e
+	return &Error{Outcome: Unknown, Reason: Other, err: err}
 }

@@ -10,9 +10,8 @@ import (
 // cancel request ends the wait, not the commit: the server answers success, with a notice.
 // Other sessions see the change then, and a failover may lose it, so the success is turned
 // into the outcome Unknown. A look-up of such an outcome must write, to wait for the
-// standbys itself, and be confirmed by them: what it commits is behind the change.
-
-// The notice is a warning, which client_min_messages=error would keep back.
+// standbys itself, and be confirmed by them: what it commits is behind the change. The
+// notice is a warning, which client_min_messages=error would keep back.
 
 // ConfirmSQL is an expression of PostgreSQL for a query whose rows answer for an earlier change. Where the server has
 // synchronous standbys it writes a message into the log, once for a statement, so that the query's own commit waits for

@@ -43,28 +43,20 @@ func unreplicatedCalls() map[string]unreplicated {
 		add, cancel = `INSERT INTO counter VALUES ($1, 1)`, "pg_cancel_backend"
 		upsert      = add + ` ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING true`
 	)
-	exec := func(id string) func(context.Context, *sqlx.Conn) error {
-		return func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, add, id)
-			return err
-		}
-	}
-	once := func(ctx context.Context, db *sqldb.DB, id string) error { return db.Once(ctx, exec(id)) }
+	once := func(ctx context.Context, db *sqldb.DB, id string) error { return execOnce(ctx, db, add, id) }
 	query := func(statement string) func(context.Context, *sqldb.DB, string) error {
 		return func(ctx context.Context, db *sqldb.DB, id string) error {
-			return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-				return conn.GetContext(ctx, new(bool), statement, id)
-			})
+			return db.Once().GetContext(ctx, new(bool), statement, id)
 		}
 	}
 	lookUp := func(ctx context.Context, db *sqldb.DB, id string) error {
-		return db.GetUnqueued(ctx, new(bool), upsert, id)
+		return db.Repeatable().GetContext(ctx, new(bool), upsert, id)
 	}
 	selected := func(ctx context.Context, db *sqldb.DB, id string) error {
-		return db.SelectUnqueued(ctx, new([]bool), upsert, id)
+		return db.Repeatable().SelectContext(ctx, new([]bool), upsert, id)
 	}
 	resolved := func(ctx context.Context, db *sqldb.DB, id string) error {
-		lost := db.Once(ctx, exec(id), sqldb.Proven())
+		_, lost := db.Once(sqldb.Proven()).ExecContext(ctx, add, id)
 		return db.Resolve(ctx, lost, func(ctx context.Context) (bool, error) { return true, lookUp(ctx, db, id) })
 	}
 	inTx := func(opts ...sqldb.Option) func(context.Context, *sqldb.DB, string) error {

@@ -21,7 +21,7 @@ const superuserAdvice = "the service is connected as a superuser: give it a role
 func (db *DB) Warn(ctx context.Context) error {
 	risks := db.engine.risks()
 	if db.settings.Cluster == ClusterCitus {
-		risks = append(risks, citusRisk())
+		risks = append(risks, citusRisk)
 	}
 	for _, r := range risks {
 		var exists bool
@@ -85,6 +85,7 @@ func (postgresEngine) risks() []risk {
 			"current_setting('full_page_writes') = 'off'",
 			"the database runs with full_page_writes=off: a crash of its machine can corrupt data",
 		},
+
 		{"current_setting('is_superuser') = 'on'", superuserAdvice},
 		{
 			"current_setting('default_transaction_isolation') <> 'read committed'",
@@ -103,17 +104,17 @@ func (postgresEngine) risks() []risk {
 	}
 }
 
-// citusRisk returns the risk that a worker's waits for locks end with the statement alone: a worker knows the role's
+// citusRisk is that a worker's waits for locks end with the statement alone: a worker knows the role's
 // lock_timeout, and not the session's.
-func citusRisk() risk {
-	return risk{
-		`NOT EXISTS (SELECT FROM pg_db_role_setting s
+//
+//nolint:gochecknoglobals // a constant
+var citusRisk = risk{
+	`NOT EXISTS (SELECT FROM pg_db_role_setting s
 				JOIN pg_roles r ON s.setrole IN (0, r.oid) AND r.rolname = current_user
 				CROSS JOIN unnest(s.setconfig) AS c (setting)
 			WHERE starts_with(c.setting, 'lock_timeout='))`,
-		"the role has no lock_timeout, and the session's does not reach Citus' workers, where a statement may wait for a " +
-			"row until its statement_timeout; use ALTER ROLE ... SET lock_timeout on the coordinator",
-	}
+	"the role has no lock_timeout, and the session's does not reach Citus' workers, where a statement may wait for a " +
+		"row until its statement_timeout; use ALTER ROLE ... SET lock_timeout on the coordinator",
 }
 
 // capacity counts the sessions that have both a database and a role, because those of the

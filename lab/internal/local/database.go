@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -189,8 +188,6 @@ func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) erro
 
 // Execute sends one statement, once, outside of a transaction.
 func Execute(ctx context.Context, db *sqldb.DB, statement string) error {
-	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err //nolint:wrapcheck // Once classifies it
-	})
+	_, err := db.Once().ExecContext(ctx, statement)
+	return err //nolint:wrapcheck // it says what it is
 }

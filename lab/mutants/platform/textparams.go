@@ -4,8 +4,8 @@ package sqldb
 
 import "github.com/lib/pq"
 
-// pooled has each statement sent in two round trips, and another client's can come between.
-func pooled(cfg pq.Config) (pq.Config, error) {
+// checkPooled has each statement sent in two round trips, and another client's can come between.
+func checkPooled(cfg *pq.Config) error {
 	cfg.BinaryParameters = false
-	return cfg, nil
+	return nil
 }

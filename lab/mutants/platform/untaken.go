@@ -81,7 +81,7 @@ var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
 // ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
 	query := fmt.Sprintf(askSQL, s.table, s.ofPlace(3))
-	err = s.db.GetUnqueued(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)
+	err = s.db.Repeatable().GetContext(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errSlotGone
 	}

@@ -126,7 +126,7 @@ func (s *Store) DeleteExpired(ctx context.Context, deleted func(n int)) error {
 	}{deleteBatch, "-infinity"}
 	for batch.N == deleteBatch {
 		// A read as far as the pool is concerned: it may be sent twice.
-		if err := s.limits.DB.GetUnqueued(ctx, &batch, deleteKeysSQL, batch.Last, deleteBatch); err != nil {
+		if err := s.limits.DB.Repeatable().GetContext(ctx, &batch, deleteKeysSQL, batch.Last, deleteBatch); err != nil {
 			return err
 		}
 		deleted(batch.N)

@@ -19,11 +19,7 @@ import (
 // execute runs a statement without the service.
 func execute(t *testing.T, db *sqldb.DB, statement string) {
 	t.Helper()
-	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err
-	})
-	if err != nil {
+	if _, err := db.Once().ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,8 +82,8 @@ func TestPlansReadFewPartitions(t *testing.T) {
 		},
 	} {
 		plan := make(map[string]any)
-		err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowxContext(ctx, explain+query).MapScan(plan)
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			return tx.QueryRowxContext(ctx, explain+query).MapScan(plan)
 		})
 		if err != nil {
 			t.Fatal(err)

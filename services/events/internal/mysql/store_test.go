@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
@@ -72,10 +71,7 @@ func asRuntime(t *testing.T) string {
 	block = strings.NewReplacer("events.*", database+".*", "events", account).Replace(block)
 	admin := openPool(t, u.String(), nil)
 	for statement := range strings.SplitSeq(strings.TrimSpace(block), ";\n") {
-		if err := admin.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, statement)
-			return err
-		}); err != nil {
+		if _, err := admin.Once().ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}

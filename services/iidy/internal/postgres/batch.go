@@ -183,6 +183,9 @@ func (s *Store) ApplyBatch(
 	return n, nil
 }
 
+// uniqueViolation is the SQLSTATE of an item that the list has already.
+const uniqueViolation = "23505"
+
 // addRetryAfter is for how long a list is not expected to have only new items again once that was wrong: a batch was
 // inserted and rolled back, which leaves dead rows.
 const addRetryAfter = time.Minute
@@ -196,7 +199,7 @@ func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.B
 		n, err := s.runBatch(ctx, list, items, func(ctx context.Context, tx *sqlx.Tx, lines string) (int64, error) {
 			return s.text.addNew(ctx, tx, list, lines)
 		})
-		if !sqldb.IsUniqueViolation(err) {
+		if sqldb.SQLState(err) != uniqueViolation {
 			return n, err
 		}
 		s.allNew.put(string(list), time.Now().Add(addRetryAfter))

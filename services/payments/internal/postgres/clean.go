@@ -53,6 +53,6 @@ func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int)
 
 // deleteBatch runs a statement that returns how many rows it has deleted, again where its answer was lost.
 func (s *Store) deleteBatch(ctx context.Context, statement string, args ...any) (deleted int, err error) {
-	err = s.options.DB.GetUnqueued(ctx, &deleted, statement, args...)
+	err = s.options.DB.Repeatable().GetContext(ctx, &deleted, statement, args...)
 	return deleted, err
 }

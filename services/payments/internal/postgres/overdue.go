@@ -50,7 +50,7 @@ type overdueRow struct {
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
 	id := payment.ClaimID(payment.NewID(time.Now()))
 	var rows []overdueRow
-	err := s.options.DB.SelectUnqueued(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id),
+	err := s.options.DB.Repeatable().SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id),
 		limit)
 
 	overdue := make([]payment.Overdue, len(rows))
@@ -78,6 +78,6 @@ SELECT count(*)
 // Open counts the payments whose request had a claim, which lived as long as lease, that ran out or was given back: it
 // is not known yet whether they were charged.
 func (s *Store) Open(ctx context.Context, lease time.Duration) (n int, err error) {
-	err = s.options.DB.GetUnqueued(ctx, &n, openSQL, lease.Microseconds())
+	err = s.options.DB.Repeatable().GetContext(ctx, &n, openSQL, lease.Microseconds())
 	return n, err
 }

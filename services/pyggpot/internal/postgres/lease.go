@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/contention"
@@ -67,7 +66,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT count(*) FROM locked`
 	var n int
-	return s.db.GetUnqueued(ctx, &n, query, ids, sqldb.Milliseconds(wait))
+	return s.db.Repeatable().GetContext(ctx, &n, query, ids, sqldb.Milliseconds(wait))
 }
 
 // contentsSQL is a JSON object with the coins of the pot p by kind.
@@ -108,7 +107,8 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 		Expired  int64          `db:"expired"`
 		Others   pq.Int32Array  `db:"others"`
 	}
-	if err := s.db.GetUnqueued(ctx, &leased, leaseSQL, ids, s.number, s.options.TTL.Microseconds()); err != nil {
+	err := s.db.Repeatable().GetContext(ctx, &leased, leaseSQL, ids, s.number, s.options.TTL.Microseconds())
+	if err != nil {
 		return nil, err
 	}
 
@@ -163,8 +163,5 @@ const (
 func (s *Store) release(ctx context.Context, _ any, group []pot.Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	_ = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
-		return err
-	})
+	_, _ = s.db.Once().ExecContext(ctx, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
 }

@@ -64,10 +64,7 @@ func (r replica) send(t *testing.T, db *sqlx.DB, meanwhile func(), group ...pot.
 		t.Fatal(err)
 	}
 	meanwhile()
-	err = r.db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-		return r.sendGroup(ctx, conn, &a, group)
-	})
-	if err != nil {
+	if err = r.sendGroup(t.Context(), r.db.Once(), &a, group); err != nil {
 		t.Error(err)
 	}
 	return string(a.Answers)

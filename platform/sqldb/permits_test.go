@@ -47,10 +47,10 @@ func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 		"a statement": func() error { return incrementOnce(db)(within) },
 		"a transaction": func() error {
 			return db.Resolve(within, incrementTx(db, sqldb.Proven())(within), func(ctx context.Context) (bool, error) {
-				return true, db.GetUnqueued(ctx, &n, `SELECT 1`)
+				return true, db.Repeatable().GetContext(ctx, &n, `SELECT 1`)
 			})
 		},
-		"a read of a change": func() error { return db.GetUnqueued(within, &n, `SELECT 1`) },
+		"a read of a change": func() error { return db.Repeatable().GetContext(within, &n, `SELECT 1`) },
 		"a ping":             func() error { return db.Ping(within) },
 	} {
 		if err := call(); err != nil {
