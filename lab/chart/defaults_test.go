@@ -39,27 +39,6 @@ func restricted(t *testing.T, name string, pod core.PodSpec) {
 	}
 }
 
-// One service may have no ServiceMonitor when all others have one, or have the only one.
-func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
-	t.Parallel()
-	others := slices.DeleteFunc(services.Names(), func(name string) bool { return name == services.Pyggpot })
-	for values, want := range map[string][]string{
-		"global: {serviceMonitor: {enabled: true}}\npyggpot: {serviceMonitor: {enabled: false}}": others,
-		`{iidy: {serviceMonitor: {enabled: true}}}`:                                              {"iidy"},
-	} {
-		var got []string
-		for name := range render(t, umbrella, values) {
-			if service, ok := strings.CutPrefix(name, "ServiceMonitor/rowlock-"); ok {
-				got = append(got, service)
-			}
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: ServiceMonitors of %v, want %v", values, got, want)
-		}
-	}
-}
-
 // A Service finds the pods of its service that have the API, and no others.
 func TestServicesSelectTheirPods(t *testing.T) {
 	t.Parallel()

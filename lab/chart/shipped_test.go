@@ -118,6 +118,7 @@ func TestRulesAreAdapted(t *testing.T) {
 	const adapted = `
 prometheusRule:
   enabled: true
+  labels: {release: monitoring}
   objective: 0.9995
   disabled: {RowlockLockedOut: true, RowlockPoolSaturated: false}
   additionalRuleLabels: {team: shop, severity: none}
@@ -126,6 +127,10 @@ prometheusRule:
     RowlockSlow: {for: 30m, keep_firing_for: 5m, labels: {severity: info}, annotations: {summary: Slow}}
     RowlockIssuerAway: {expr: vector(1), annotations: {runbook_url: https://wiki.example/issuer}}
 `
+	rule := get[monitoring.PrometheusRule](t, render(t, umbrella, adapted), "PrometheusRule/rowlock")
+	if got := rule.Labels["release"]; got != "monitoring" {
+		t.Errorf("the label release is %q, want monitoring", got)
+	}
 	groups := func(values string) []monitoring.RuleGroup {
 		return get[monitoring.PrometheusRule](t, render(t, umbrella, values), "PrometheusRule/rowlock").Spec.Groups
 	}

@@ -13,10 +13,6 @@ var _ = register(subject{
 	prepare: []request{newCounter("hot", 0), newCounter("a", 0), newCounter("b", 0), newCounter("c", 0)},
 	next:    countsLoad, perSecond: 60,
 
-	rows: `SELECT FROM counts.count_values WHERE item_id = 'hot' FOR UPDATE`,
-
-	healthy: map[string]string{`rowlock_coalesce_locked_out_total{coalescer="counts_add"}`: "0x100"},
-
 	story: []step{
 		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
   counts.initialize

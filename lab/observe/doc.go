@@ -5,10 +5,9 @@
 // ServiceMonitors give it. The test then asks Prometheus:
 //
 //   - every panel of every dashboard, with its variables filled in as Grafana does, for figures;
-//   - every selector of every expression, of dashboards and alerts, for a series that it finds;
-//   - every alert, to be inactive while all is well; faults then make some of them fire.
+//   - every selector of every expression, of dashboards and alerts, for a series that it finds.
 //
-// That each alert fires where its cause is, promtool tests.
+// That each alert fires where its cause is, and none while all is well, promtool tests.
 //
 // What Kubernetes reports (autoscalers) comes from a stand-in for kube-state-metrics.
 //

@@ -3,7 +3,6 @@ package observe
 import (
 	"fmt"
 	"net/http"
-	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -11,18 +10,6 @@ import (
 var _ = register(subject{
 	service: services.Events,
 	next:    eventsLoad, perSecond: 60,
-
-	rows:   `SELECT FROM events.status FOR UPDATE`,
-	faults: []fault{{[]string{"RowlockEventsNotWorked", "RowlockServiceDown"}, stallWorkers}},
-
-	healthy: map[string]string{
-		`rowlock_coalesce_batch_size_sum{coalescer="events_add"}`: "0+6000x100",
-		"events_pending": "200x100", "events_oldest_pending_distance": "200x100", "events_worked_total": "0+3000x100",
-	},
-	idle: map[string]string{
-		`rowlock_coalesce_batch_size_sum{coalescer="events_add"}`: "0x100",
-		"events_pending": "0x100", "events_oldest_pending_distance": "0x100", "events_worked_total": "0x100",
-	},
 
 	story: []step{
 		{post("/events", ""), http.StatusCreated, `POST /events
@@ -45,7 +32,6 @@ var _ = register(subject{
   DELETE events.events INSERT events.events
   COMMIT
 `,
-	worry: "a batch of events was not worked",
 })
 
 // eventsLoad returns requests that add events, now and later, and that read some.
@@ -59,24 +45,4 @@ func eventsLoad(n int) request {
 		return post("/events", "")
 	}
 	return post("/events/async", "")
-}
-
-// stallWorkers: as when their node is paused. Events pend; then the row is locked that adding one needs, and those that
-// are there stay.
-func stallWorkers(t *testing.T, r *rig) {
-	t.Helper()
-	for _, f := range r.fleets {
-		if f.service != services.Events || f.component == "serve" {
-			continue
-		}
-		for _, one := range f.set.Replicas() {
-			if err := one.Pause(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	eventually(t, "events pend", fireWithin, func() (pending bool) {
-		err := r.other.GetContext(t.Context(), &pending, `SELECT count(*) > 9 FROM events.events WHERE value IS NULL`)
-		return err == nil && pending
-	})
 }

@@ -14,14 +14,6 @@ var _ = register(subject{
 	service: services.Iidy,
 	next:    iidyLoad(), perSecond: 60,
 
-	rows: `SELECT FROM iidy.lists FOR UPDATE`,
-
-	healthy: map[string]string{
-		`rowlock_coalesce_locked_out_total{coalescer="iidy_add"}`: "0x100",
-		conflicts + `{lock="item",reason="taken_over"}`:           "0+50x100",
-		`iidy_items_total{change="claimed"}`:                      "0+6000x100",
-	},
-
 	story: []step{
 		{post("/iidy/v1/lists/"+marked+"/"+marked, ""), http.StatusCreated, `POST /iidy/v1/lists/{list}/{item}
   iidy.add

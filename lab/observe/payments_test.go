@@ -3,11 +3,8 @@ package observe
 import (
 	"fmt"
 	"net/http"
-	"strings"
-	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 // The simulated processor's cards.
@@ -20,39 +17,26 @@ const (
 var _ = register(subject{
 	service: services.Payments,
 	environ: map[string]string{
-		"LOCK_WAIT": "300ms", "PROCESSOR_TIMEOUT": "500ms", "CLEANUP_INTERVAL": "1s", "DB_STATEMENT_TIMEOUT": "3500ms",
+		"LOCK_WAIT": "300ms", "PROCESSOR_TIMEOUT": "500ms", "CLEANUP_INTERVAL": "1s",
 	},
 	next: paymentsLoad, perSecond: 30,
 
-	faults: []fault{{[]string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, slowPayments}},
-
-	healthy: map[string]string{
-		"payments_unsettled_charges": "0x100", "payments_claim_oldest_seconds": "2x100",
-		"payments_claim_limit_seconds": "4x100",
-	},
-	idle: map[string]string{
-		// The first count comes with the first look.
-		"payments_unsettled_charges":    strings.Repeat("NaN ", 60) + "0x40",
-		"payments_claim_oldest_seconds": "0x100", "payments_claim_limit_seconds": "4x100",
-		"payments_claims_overdue_total": "0x100",
-	},
-
 	story: []step{
-		{pay("w"+mark, mark, cardGood, 1250), http.StatusCreated, ""}, // makes the slots
+		{pay("w"+mark, mark, cardGood, 1250), http.StatusCreated, ""},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
     batch payments_claim
-      INSERT payments.idempotency_records UPDATE payments.slots
+      INSERT payments.idempotency_records
     processor.charge
       batch payments_ledger
-        INSERT payments.processor_charges UPDATE payments.slots
+        INSERT payments.processor_charges
     batch payments_settle
-      UPDATE payments.idempotency_records INSERT payments.payments UPDATE payments.slots
+      UPDATE payments.idempotency_records INSERT payments.payments
 `},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
     batch payments_claim
-      INSERT payments.idempotency_records UPDATE payments.slots
+      INSERT payments.idempotency_records
 `},
 		{pay(mark, "x"+mark, cardGood, 1250), http.StatusConflict, ""},
 		{pay(marked, mark, cardGood, 1250), http.StatusBadRequest, ""},
@@ -62,11 +46,11 @@ var _ = register(subject{
 		{pay("f"+mark, mark, cardError, 1250), http.StatusBadGateway, `POST /v1/payments !
   payments.pay !
     batch payments_claim
-      INSERT payments.idempotency_records UPDATE payments.slots
+      INSERT payments.idempotency_records
     processor.charge !
       SELECT payments.processor_charges
     batch payments_change
-      UPDATE payments.idempotency_records DELETE payments.idempotency_records UPDATE payments.slots
+      UPDATE payments.idempotency_records DELETE payments.idempotency_records
 `},
 		{get("/v1/payments?ride_id=" + mark), http.StatusOK, "payments.list"},
 		{get("/v1/payments/" + unknown), http.StatusNotFound, "payments.get"},
@@ -74,7 +58,7 @@ var _ = register(subject{
 	},
 	down: []request{pay("away"+mark, mark, cardGood, 1)},
 	chain: []string{
-		"INSERT payments.processor_charges UPDATE payments.slots", "batch payments_ledger", "processor.charge",
+		"INSERT payments.processor_charges", "batch payments_ledger", "processor.charge",
 		"payments.pay", "POST /v1/payments", "POST", "check payments",
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},
@@ -103,16 +87,4 @@ func paymentsLoad(n int) request {
 		return get("/v1/payments?ride_id=ride&limit=2")
 	}
 	return again(0)
-}
-
-// slowPayments: the processor fails once. Then each group of payments takes 1.8 seconds to store, as on a disk that is
-// full of other work. Payments that wait for the group before theirs are slow, and the 3.3 seconds that the rule looks
-// back always hold some.
-func slowPayments(t *testing.T, r *rig) {
-	t.Helper()
-	r.load.send(t, services.Payments, pay("fails", "ride", cardError, 1250))
-	apptest.Execute(t, r.other,
-		`CREATE FUNCTION payments.slow() RETURNS trigger LANGUAGE plpgsql AS
-			$$ BEGIN PERFORM pg_sleep(1.8); RETURN NULL; END $$`,
-		`CREATE TRIGGER slow BEFORE INSERT ON payments.payments FOR EACH STATEMENT EXECUTE FUNCTION payments.slow()`)
 }

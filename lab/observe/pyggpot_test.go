@@ -13,14 +13,6 @@ var _ = register(subject{
 	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
 	next:    pyggpotLoad, perSecond: 40,
 
-	rows: `SELECT FROM pyggpot.pot FOR UPDATE`,
-
-	healthy: map[string]string{
-		waits + `_count{lock="pot",where="database"}`:  "0+6000x100",
-		conflicts + `{lock="pot",reason="held"}`:       "0+3000x100",
-		conflicts + `{lock="pot",reason="taken_over"}`: "0+0.1x100",
-	},
-
 	story: []step{
 		{newPot(marked, 100), http.StatusOK, "pyggpot.create"},
 		{addCoins(1, 3), http.StatusOK, `POST /pyggpot.coin.Coin/AddCoins

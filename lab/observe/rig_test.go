@@ -2,26 +2,31 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/prometheus"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
@@ -139,10 +144,11 @@ func read(t *testing.T, file string) string {
 func needPrometheus(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("prometheus"); err != nil {
+		const missing = "prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)"
 		if config.Environ()["CI"] != "" {
-			t.Fatal(prometheus.ErrNotInstalled)
+			t.Fatal(missing)
 		}
-		t.Skip(prometheus.ErrNotInstalled)
+		t.Skip(missing)
 	}
 }
 
@@ -159,29 +165,15 @@ func eventually(t *testing.T, what string, within time.Duration, cond func() boo
 
 // rig holds what TestObserved runs.
 type rig struct {
-	// other is a superuser's connection pool, for the transactions of other sessions.
-	other  *sqlx.DB
-	prom   *prometheus.Server
+	prom   v1.API
 	fleets []*fleet
 	load   *load
 }
 
-// newRig starts the database, Prometheus with the rules, and all workloads; everything ends with the test.
-func newRig(t *testing.T, rules string) *rig {
+// newRig starts the database, all workloads, and a Prometheus that scrapes them; everything ends with the test.
+func newRig(t *testing.T) *rig {
 	t.Helper()
-	server := dbtest.Server(t)
-	r := &rig{fleets: fleets(), other: dbtest.Dial(t, server.URL("postgres"))}
-	var err error
-	r.prom, err = prometheus.Start(t.Context(),
-		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := r.prom.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop prometheus: %v", err)
-		}
-	})
+	r := &rig{fleets: fleets()}
 	write := local.Prefixed(t.Output())
 	line := func(name string, line []byte) {
 		if line[0] != '{' { // a panic, or why it does not start
@@ -195,17 +187,66 @@ func newRig(t *testing.T, rules string) *rig {
 			f.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], f.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = "http://127.0.0.1:1", "200"
 		}
 	}
-	startAll(t, r.fleets, perService, server)
-	targets := []prometheus.Target{{Addr: autoscalers(t), Labels: map[string]string{"job": "kube-state-metrics"}}}
+	startAll(t, r.fleets, perService, dbtest.Server(t))
+	targets := []target{{[]string{autoscalers(t)}, map[string]string{"job": "kube-state-metrics"}}}
 	for _, f := range r.fleets {
 		for i, one := range f.set.Replicas() {
-			targets = append(targets, prometheus.Target{Addr: one.Status().Admin, Labels: f.labels(i)})
+			targets = append(targets, target{[]string{one.Status().Admin}, f.labels(i)})
 		}
 	}
-	if err := r.prom.Scrape(targets); err != nil {
+	r.prom = startPrometheus(t, targets)
+	return r
+}
+
+// target is an address to scrape, with labels that are set on all its series.
+type target struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// startPrometheus starts a private Prometheus that scrapes the targets until the test ends, and returns its API.
+func startPrometheus(t *testing.T, targets []target) (prom v1.API) {
+	t.Helper()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	config, err := json.Marshal(map[string]any{ // which is YAML too
+		"global":         map[string]any{"scrape_interval": interval.String(), "scrape_timeout": interval.String()},
+		"scrape_configs": []any{map[string]any{"job_name": "targets", "static_configs": targets}},
+	})
+	if err == nil {
+		err = os.WriteFile(file("prometheus.yml"), config, 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server *guard.Server
+	server = guard.NewServer(guard.Config{
+		Name: "prometheus", LogFile: file("prometheus.log"), Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		Spec: func(port int) (guard.Spec, error) {
+			return guard.Spec{Path: program, Dir: dir, Args: []string{
+				"--config.file=" + file("prometheus.yml"), "--storage.tsdb.path=" + file("data"),
+				"--web.listen-address=127.0.0.1:" + strconv.Itoa(port), "--log.level=warn",
+			}}, nil
+		},
+		Ready: func(ctx context.Context) error {
+			client, err := api.NewClient(api.Config{Address: "http://" + server.Address()})
+			if err != nil {
+				return err
+			}
+			prom = v1.NewAPI(client)
+			_, err = prom.Buildinfo(ctx)
+			return err
+		},
+	})
+	if err := server.Start(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() }) // its data is of no use
+	return prom
 }
 
 // timeouts are those of the processes of TestObserved: they pass within it.

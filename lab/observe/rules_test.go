@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -66,55 +63,6 @@ func alertRules(t *testing.T) (alerts []*rule) {
 	return alerts
 }
 
-// faster is how much faster time runs in the rules of TestObserved: fifteen minutes are ten seconds.
-const faster = 90
-
-var aRange = regexp.MustCompile(`\[\w+\]`)
-
-// fasterRules writes a copy of the rules with all ranges shortened and every `for` cut to two seconds; thresholds stay.
-// Each rule is restricted to this release, as the chart ships it.
-func fasterRules(t *testing.T) (file string) {
-	t.Helper()
-	scope, content := ofRelease(t), chartRules(t)
-	for _, g := range content.Groups {
-		g.Interval = ""
-		for _, r := range g.Rules {
-			r.Expr = fmt.Sprintf("(%s)\n%s", aRange.ReplaceAllStringFunc(r.Expr, func(text string) string {
-				length, err := model.ParseDuration(strings.Trim(text, "[]"))
-				if err != nil {
-					t.Fatalf("%s: %v", r.Expr, err)
-				}
-				return "[" + (length / faster).String() + "]"
-			}), scope)
-			if r.Alert != "" {
-				r.For, r.KeepFiringFor = "2s", ""
-			}
-		}
-	}
-	text, err := yaml.Marshal(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// ofRelease returns what the chart appends to each expression of a rule.
-func ofRelease(t *testing.T) string {
-	t.Helper()
-	_, text, found := strings.Cut(read(t, chart+"/templates/_rules.tpl"), `{{- define "rowlock.ofRelease" -}}`)
-	text, _, ended := strings.Cut(text, "{{- end -}}")
-	text = strings.NewReplacer("{{ .Release.Namespace }}", namespace, "{{ .Release.Name }}", release).Replace(
-		strings.TrimSpace(text))
-	if !found || !ended || strings.Contains(text, "{{") {
-		t.Fatalf("the chart appends %q to the rules", text)
-	}
-	return text
-}
-
 // promtool runs the tool that comes with Prometheus.
 func promtool(t *testing.T, dir string, args ...string) {
 	t.Helper()
@@ -143,7 +91,11 @@ func TestAlertsFireWhereTheyShould(t *testing.T) {
 	for _, file := range files {
 		texts.WriteString(read(t, file))
 	}
+	healthy := read(t, "testdata/rules/healthy_test.yaml")
 	for _, r := range alertRules(t) {
+		if !strings.Contains(healthy, "alertname: "+r.Alert+", exp_alerts: []") {
+			t.Errorf("%s has no test that it does not fire while all is well", r.Alert)
+		}
 		fires := regexp.MustCompile(`alertname: ` + r.Alert + `\n +exp_alerts:\n`)
 		if !fires.MatchString(texts.String()) {
 			t.Errorf("%s has no test in which it fires", r.Alert)

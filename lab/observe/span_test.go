@@ -11,13 +11,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -27,20 +25,9 @@ import (
 // span is an exported span.
 type span struct {
 	trace, id, parent string // in hex; parent is empty for a root
-	name, kind, state string // state is the W3C tracestate
+	name, state       string // state is the W3C tracestate
 	failed            bool
-	message           string // of the status
-	attributes        map[string]string
-	resource          map[string]string
-	events            int
-	links             []link
 	begin             uint64
-}
-
-// link leads to another span.
-type link struct {
-	trace, id  string
-	attributes map[string]string
 }
 
 // collector receives the spans of a test.
@@ -78,11 +65,21 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	_ = r.Header.Write(&c.exports) // a Buffer's Write does not fail
 	c.exports.Write(body)
-	c.received = append(c.received, decode(export.GetResourceSpans())...)
+	for _, resource := range export.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				c.received = append(c.received, span{
+					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
+					parent: hex.EncodeToString(s.GetParentSpanId()), name: s.GetName(), state: s.GetTraceState(),
+					failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, begin: s.GetStartTimeUnixNano(),
+				})
+			}
+		}
+	}
 }
 
-// Holds reports whether text stands anywhere in what was received.
-func (c *collector) Holds(text string) bool {
+// holds reports whether text stands anywhere in what was received.
+func (c *collector) holds(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes.Contains(c.exports.Bytes(), []byte(text))
@@ -93,31 +90,6 @@ func (c *collector) spans() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.received)
-}
-
-func decode(exports []*tracepb.ResourceSpans) (spans []span) {
-	for _, resource := range exports {
-		of := attributes(resource.GetResource().GetAttributes())
-		for _, scope := range resource.GetScopeSpans() {
-			for _, s := range scope.GetSpans() {
-				one := span{
-					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
-					parent: hex.EncodeToString(s.GetParentSpanId()), name: s.GetName(), state: s.GetTraceState(),
-					kind:   strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
-					failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, message: s.GetStatus().GetMessage(),
-					attributes: attributes(s.GetAttributes()), resource: of, events: len(s.GetEvents()),
-					begin: s.GetStartTimeUnixNano(),
-				}
-				for _, l := range s.GetLinks() {
-					one.links = append(one.links, link{
-						hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId()), attributes(l.GetAttributes()),
-					})
-				}
-				spans = append(spans, one)
-			}
-		}
-	}
-	return spans
 }
 
 // traceOf returns the spans of one trace received so far.
@@ -139,21 +111,6 @@ func (c *collector) await(t *testing.T, what string, wanted func(span) bool) (tr
 	return trace
 }
 
-func attributes(list []*commonpb.KeyValue) map[string]string {
-	all := make(map[string]string, len(list))
-	for _, a := range list {
-		switch v := a.GetValue(); v.GetValue().(type) {
-		case *commonpb.AnyValue_StringValue:
-			all[a.GetKey()] = v.GetStringValue()
-		case *commonpb.AnyValue_IntValue:
-			all[a.GetKey()] = strconv.FormatInt(v.GetIntValue(), 10)
-		default:
-			all[a.GetKey()] = v.String()
-		}
-	}
-	return all
-}
-
 // caller is the span that the requests of the tests come from.
 const caller = "00f067aa0ba902b7"
 
@@ -165,8 +122,8 @@ func traced(q request, sampled bool) (_ request, trace string) {
 		flags = "01"
 	}
 	header := map[string]string{
-		"Traceparent": "00-" + trace + "-" + caller + "-" + flags, "Tracestate": "rowlock-test=1",
-		"Accept": "application/json", // else iidy answers in text
+		"Traceparent": "00-" + trace + "-" + caller + "-" + flags,
+		"Accept":      "application/json", // else iidy answers in text
 	}
 	maps.Copy(header, q.header)
 	q.header = header
@@ -192,5 +149,18 @@ func draw(text *strings.Builder, spans []span, parent string, depth int) {
 		}
 		fmt.Fprintf(text, "%s%s%s\n", strings.Repeat("  ", depth), s.name, sign)
 		draw(text, spans, s.id, depth+1)
+	}
+}
+
+// chain names the span and all above it; the last one is remote.
+func chain(trace []span, s span) string {
+	names := s.name
+	for {
+		i := slices.IndexFunc(trace, func(above span) bool { return above.id == s.parent })
+		if i < 0 {
+			return names + " < " + s.parent
+		}
+		s = trace[i]
+		names += " < " + s.name
 	}
 }

@@ -18,21 +18,14 @@ type subject struct {
 	next      func(n int) request
 	perSecond int
 
-	// rows locks rows that its callers need; empty where a fault of its own stops them.
-	rows   string
-	faults []fault
-
-	// healthy and idle are figures that only this service has, under load and without, in promtool's notation.
-	healthy, idle map[string]string
-
 	// story are requests of the main paths and of every kind of a client's mistake. All of them carry marks.
 	story []step
 	// down are requests that are answered 503 while the database is down.
 	down []request
 	// chain names a statement of its rowlock check and all spans above it, up to that of the check.
 	chain []string
-	// work is the trace of a batch of its workers, and worry what these log without a database; empty without workers.
-	work, worry string
+	// work is the trace of a batch of its workers; empty without workers.
+	work string
 	// secrets are texts that stand in no span and in no log line.
 	secrets []string
 }

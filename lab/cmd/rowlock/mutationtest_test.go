@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -58,35 +55,5 @@ func TestMutantsAreBuilt(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", mutant.File(), err, out)
 		}
-	}
-}
-
-// A file that is not there is not taken for one without a mistake.
-func TestOverlayRefuses(t *testing.T) {
-	t.Parallel()
-	for what, mutant := range map[string]prove.Mutant{
-		"no file of the service": {Name: "now", Service: "iidy", Replaces: "services/iidy/no-such-file.go"},
-		"no file of the mutant":  {Name: "no-such-mutant", Service: "iidy", Replaces: prove.Mutants()[0].Replaces},
-	} {
-		if path, err := overlay(sourceTree, t.TempDir(), mutant); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %q, %v, want an error", what, path, err)
-		}
-	}
-}
-
-func TestMutationTestConclude(t *testing.T) {
-	t.Parallel()
-	m, tested := mutationTest{process: process{stdout: io.Discard}}, len(prove.Mutants())
-	sound := &prove.Report{Windows: []*prove.WindowResult{{Services: []prove.ServiceResult{{Service: "counts"}}}}}
-	if err := m.conclude(tested, nil, sound); err != nil {
-		t.Errorf("all are found: %v", err)
-	}
-	err := m.conclude(tested, []string{"now"}, sound)
-	want := fmt.Sprintf("1 of %d mutants were not found (now)", tested)
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("one is not found: %v", err)
-	}
-	if err := m.conclude(tested, nil, &prove.Report{}); err == nil {
-		t.Error("the proof fails without a mutant, and the test does not")
 	}
 }

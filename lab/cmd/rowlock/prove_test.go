@@ -12,8 +12,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // A broken promise has an exit status of its own, which a run that fails by itself has not. What
@@ -54,28 +52,6 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// A window of one service is left out where that service is.
-func TestScheduleOfSomeServices(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int{services.Payments: 2, services.Counts: 1} {
-		chosen, err := choose([]string{name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := proveOptions{
-			Setup: prove.Setup{Replicas: 3, Clients: 8}, chosen: chosen, length: time.Minute,
-			faults: []string{"kill", "slow-processor"},
-		}
-		if err := o.schedule(); err != nil || len(o.Windows) != want {
-			t.Errorf("%s: %d windows, %v; want %d", name, len(o.Windows), err, want)
-		}
-		o.faults = []string{"slow-processor"}
-		if _, refused := errors.AsType[usageError](o.schedule()); refused != (want == 1) {
-			t.Errorf("%s alone is refused: %t", name, refused)
-		}
-	}
-}
-
 // proof waits for a run that succeeds and returns the report that it leaves in the folder, and its text.
 func (r *rowlock) proof(t *testing.T, dir string) (report prove.Report, raw []byte) {
 	t.Helper()
@@ -90,41 +66,6 @@ func (r *rowlock) proof(t *testing.T, dir string) (report prove.Report, raw []by
 		t.Fatal(err)
 	}
 	return report, raw
-}
-
-// The primary is lost three times, and its database moves to the standby, with the service's replicas and the prover.
-func TestProveFailover(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	const line = "prove --service counts --replicas 2 --faults failover --for 8s --seed 3 --out "
-	r := start(t, nil, strings.Fields(line+dir)...)
-	report, raw := r.proof(t, dir)
-	if s := report.Windows[0].Services[0]; s.Done[fault.Failover] < 3 || len(s.Without) != s.Done[fault.Failover] {
-		t.Errorf("%s", raw)
-	}
-	if !strings.Contains(r.output(), "; without service ") {
-		t.Errorf("it does not say how long the service was away:\n%s", r.output())
-	}
-}
-
-// The windows of a cluster run on a coordinator and workers where Citus is installed, and are skipped with a sentence
-// elsewhere.
-func TestProveCitus(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	const line = "prove --service counts --cluster citus --replicas 2 --faults citus-replies --for 8s --seed 3 --out "
-	r := start(t, nil, strings.Fields(line+dir)...)
-	if !dbtest.HasCitus(t) {
-		const sentence = "are skipped: the extension citus is not installed"
-		if status := r.end(); status != exitOK || !strings.Contains(r.output(), sentence) {
-			t.Errorf("status %d, it says %s", status, r.output())
-		}
-		return
-	}
-	report, raw := r.proof(t, dir)
-	if s := report.Windows[0].Services[0]; s.Done[fault.CutWorker] < 5 || s.OK == 0 {
-		t.Errorf("%s", raw)
-	}
 }
 
 // The windows on a cluster run with --cluster and only with it, on servers of the run, for a service that runs there.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -266,27 +264,5 @@ func TestUpOnAServerThatIsThere(t *testing.T) {
 	}
 	if out := r.output(); strings.Contains(out, "Starting PostgreSQL") || strings.Contains(out, "Stopping PostgreSQL") {
 		t.Error("it ran a server of its own too")
-	}
-}
-
-func TestUpTakesAnotherPortWhereItsOwnIsInUse(t *testing.T) {
-	t.Parallel()
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	var said strings.Builder
-	address, _ := taken.Addr().(*net.TCPAddr)
-	r := &running{
-		system:  &system{process: process{hurry: t.Context()}, console: &console{out: &said}},
-		service: services.Service{Name: "counts", Port: address.Port},
-	}
-	if err := errors.Join(r.startBalancer(t.Context()), r.stopBalancer(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf("Port %d is in use: counts is at %s instead\n", address.Port, r.balancer.URL())
-	if said.String() != want {
-		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }

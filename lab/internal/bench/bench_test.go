@@ -1,15 +1,15 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,42 +70,6 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 	}})
 }
 
-func TestEveryKindOfLoadIsReported(t *testing.T) {
-	t.Parallel()
-	report, err := new(fake).run(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range report.Scenarios[1:] {
-		run := s.Runs[0]
-		if run.Figures[perSecond] <= 0 || run.Figures[errorCount] != 0 || run.Figures[p50] <= 0 || s.Median[p99] <= 0 {
-			t.Errorf("%s: %+v", s.Name, run.Figures)
-		}
-		if run.Sum == nil || run.Sum.Acknowledged == 0 || run.Sum.Gained != run.Sum.Acknowledged {
-			t.Errorf("%s: sum check %+v", s.Name, run.Sum)
-		}
-		_, err := os.Stat("/proc/self/stat")
-		if err == nil && s.Name == "closed" && (s.Median[memory] <= 0 || s.Median[clientCPU] <= 0) {
-			t.Errorf("%s: %+v", s.Name, s.Median)
-		}
-	}
-	if once := report.Scenarios[3].Runs[0]; once.Sum.Acknowledged != 700 {
-		t.Errorf("each once: %+v", once.Sum)
-	}
-	var table bytes.Buffer
-	if err := report.WriteTable(&table); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"closed loop", clientCPU, "NOT JUDGED", "at least 0.5 x closed", "-c 32 -j 2"} {
-		if !strings.Contains(table.String(), want) {
-			t.Errorf("the table lacks %q:\n%s", want, &table)
-		}
-	}
-	if strings.Contains(table.String(), "bare pgbench") || strings.Contains(table.String(), "spans") {
-		t.Errorf("the table has what was not measured:\n%s", &table)
-	}
-}
-
 func TestLostChangeIsFound(t *testing.T) {
 	t.Parallel()
 	report, err := (&fake{lose: 5}).run(t, "closed", "once") // few enough for a machine that makes 50 a second
@@ -153,89 +117,6 @@ func TestSumCheck(t *testing.T) {
 	}
 }
 
-func TestMedians(t *testing.T) {
-	t.Parallel()
-	r := &Report{Scenarios: []Scenario{
-		{Name: "base", Runs: []Result{{Figures: Figures{perSecond: 100}}}},
-		{Name: "s", Baseline: "base", Runs: []Result{
-			{Figures: Figures{perSecond: 300, maxLatency: 1, errorCount: 1}},
-			{Figures: Figures{perSecond: 100, maxLatency: 9}},
-			{Figures: Figures{perSecond: 200, maxLatency: 2, errorCount: 2}},
-		}},
-		{Name: "not run"},
-	}}
-	r.summarize()
-	want := Figures{perSecond: 200, maxLatency: 9, errorCount: 2, spread: 50, ratio: 2}
-	if got := r.Scenarios[1].Median; len(got) != len(want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	for name, v := range want {
-		if got := r.Scenarios[1].Median[name]; got != v {
-			t.Errorf("%s: %g, want %g", name, got, v)
-		}
-	}
-}
-
-func TestBars(t *testing.T) {
-	t.Parallel()
-	base := Figures{perSecond: 100, p50: 2}
-	for _, tc := range []struct {
-		baseline, figure string
-		limit            float64
-		want             Bar
-	}{
-		{"base", perSecond, 2, Bar{Want: "at least 2 x base", Got: "2 x base", Outcome: "met"}},
-		{"base", perSecond, 2.1, Bar{Want: "at least 2.1 x base", Got: "2 x base", Outcome: "missed"}},
-		{"", perSecond, 1000, Bar{Want: "at least 1000", Got: "200", Outcome: "missed"}},
-		{"base", p50, 2, Bar{Want: "at most 2 x base", Got: "0.5 x base", Outcome: "met"}},
-		{"", errorCount, 0, Bar{Want: "at most 0", Got: "3", Outcome: "missed"}},
-		{"", p99, 50, Bar{Want: "at most 50", Got: "-", Outcome: "not measured"}},
-		{"base", errorCount, 2, Bar{Want: "at most 2 x base", Got: "-", Outcome: "not measured"}},
-	} {
-		s := &Scenario{Baseline: "base", Median: Figures{perSecond: 200, p50: 1, errorCount: 3}}
-		tc.want.Figure = tc.figure
-		beside := base
-		if tc.baseline == "" {
-			beside = nil
-		}
-		if got := s.judge(tc.figure, tc.limit, beside, true); got != tc.want {
-			t.Errorf("%+v, want %+v", got, tc.want)
-		}
-	}
-}
-
-// Every baseline and every name of a scenario stands once, the baseline first, and every bar is a figure of the table.
-func TestScenarios(t *testing.T) {
-	t.Parallel()
-	for _, o := range append([]Options{
-		{Service: services.Counts, Trace: true}, {Service: services.Iidy, Peer: "iidy"},
-	}, all()...) {
-		names := map[string]bool{"": true}
-		for _, one := range (&runner{Options: o}).suite().scenarios {
-			if names[one.Name] || !names[one.Baseline] || one.run == nil {
-				t.Errorf("%s: scenario %s stands twice or before its baseline %q", o.Service, one.Name, one.Baseline)
-			}
-			names[one.Name] = true
-			for figure := range slices.Values(slices.Concat(slices.Collect(maps.Keys(one.Bars)),
-				slices.Collect(maps.Keys(one.Limits)))) {
-				if !slices.Contains(columns(), figure) {
-					t.Errorf("%s: a bar of %s names no figure: %s", o.Service, one.Name, figure)
-				}
-			}
-		}
-		if len(names) < 3 {
-			t.Errorf("%s has the scenarios %v", o.Service, names)
-		}
-	}
-}
-
-func all() (options []Options) {
-	for _, name := range services.Names() {
-		options = append(options, Options{Service: name})
-	}
-	return options
-}
-
 func TestValidateNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Options){
@@ -254,5 +135,18 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that mentions %s", err, want)
 		}
+	}
+}
+
+// The tables that are compared have one fillfactor: the migration of counts begins with its own.
+func TestFillFactor(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../services/counts/internal/postgres/migrations/00001_count_values.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`fillfactor\s*=\s*(\d+)`).FindStringSubmatch(string(text))
+	if len(found) == 0 || found[1] != strconv.Itoa(fillFactor) {
+		t.Errorf("the service's table has the fillfactor %q", found)
 	}
 }

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,44 +61,6 @@ func TestWrongAnswers(t *testing.T) {
 				t.Errorf("%v, want %q", v.Wrong(), tc.wrong)
 			}
 		})
-	}
-}
-
-// Every connection of an attack is closed when it ends.
-func TestAttackEnds(t *testing.T) {
-	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	v := &Victim{Addrs: func() []string { return []string{listener.Addr().String()} }}
-	ctx, end := context.WithCancel(t.Context())
-	opened, sessions := make(chan int), make(chan bool, 2)
-	go func() {
-		opened <- v.connections(ctx, 2, func(conn net.Conn, _ int) {
-			sessions <- true
-			_, _ = conn.Read(make([]byte, 1))
-		})
-	}()
-	var held []net.Conn
-	for range 2 {
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, conn)
-		<-sessions
-	}
-	end()
-	if n := <-opened; n != 2 {
-		t.Errorf("%d connections", n)
-	}
-	for _, conn := range held {
-		if _, err := conn.Read(make([]byte, 1)); err == nil {
-			t.Error("a connection is open after the attack")
-		}
-		_ = conn.Close()
 	}
 }
 

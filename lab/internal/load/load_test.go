@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,48 +42,6 @@ func drive(t *testing.T, cfg Config, servers ...*httptest.Server) *Result {
 		t.Fatal(err)
 	}
 	return result
-}
-
-func TestSaturatingCountsEveryAnswer(t *testing.T) {
-	t.Parallel()
-	const total = 400
-	var served [2]atomic.Int64
-	count := func(i int) *httptest.Server {
-		return serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			served[i].Add(1)
-			_, _ = io.WriteString(w, strings.Repeat("x", 100))
-		})
-	}
-	cfg := Config{Connections: 8, Duration: time.Minute, Next: Each(requests(slices.Repeat([]string{"/"}, total)...))}
-	result := drive(t, cfg, count(0), count(1))
-	if want := (Tally{Acknowledged: total}); result.Tally != want || served[0].Load()+served[1].Load() != total {
-		t.Errorf("tally %+v, want %+v; served %d and %d", result.Tally, want, served[0].Load(), served[1].Load())
-	}
-	if served[0].Load() == 0 || served[1].Load() == 0 {
-		t.Error("a target got nothing")
-	}
-	if n := result.Latency.TotalCount(); n != total {
-		t.Errorf("%d requests are measured, want %d", n, total)
-	}
-}
-
-// A closed loop sends until the window ends, and measures what is answered in it.
-func TestWindowOfAClosedLoop(t *testing.T) {
-	t.Parallel()
-	p := &plan{Config: Config{Warmup: 50 * time.Millisecond, Duration: 300 * time.Millisecond, Next: Draw(requests("/"))}}
-	for now, want := range map[time.Duration]struct{ sent, measured bool }{
-		0:                      {true, false},
-		49 * time.Millisecond:  {true, false},
-		50 * time.Millisecond:  {true, true},
-		349 * time.Millisecond: {true, true},
-		350 * time.Millisecond: {false, false},
-	} {
-		request, due := p.next(now)
-		if due != now || (request != nil) != want.sent || p.measured(0, now) != want.measured {
-			t.Errorf("at %v: sent %v, due %v, measured %v; want %+v",
-				now, request != nil, due, p.measured(0, now), want)
-		}
-	}
 }
 
 // A server that stops once for 400 ms makes every request that falls due meanwhile wait. A generator with coordinated
@@ -159,38 +116,5 @@ func TestOutcomes(t *testing.T) {
 	want := map[string]int64{"503": 6, "500": 3, "504": 3, FailureBroken: 6, FailureTimeout: 3}
 	if !maps.Equal(result.Errors, want) {
 		t.Errorf("errors %v, want %v", result.Errors, want)
-	}
-}
-
-// A server that has stopped reading does not keep a long request, and with it the run, for ever.
-func TestTimeoutOfALongRequest(t *testing.T) {
-	t.Parallel()
-	target := serve(t, func(http.ResponseWriter, *http.Request) { <-t.Context().Done() })
-	const long = 32 << 20 // more than fits between the two
-	post := fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n", long)
-	cfg := Config{
-		Next: Each([][]byte{append(post, make([]byte, long)...)}), Connections: 1, Timeout: 100 * time.Millisecond,
-	}
-	if result := drive(t, cfg, target); result.Errors[FailureTimeout] != 1 || result.Tally.Unknown != 1 {
-		t.Errorf("failures %v, tally %+v; want 1 timeout, unknown", result.Errors, result.Tally)
-	}
-}
-
-// A dial that is refused sent nothing.
-func TestRefusedDialIsNotUnknown(t *testing.T) {
-	t.Parallel()
-	var target *httptest.Server
-	target = serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "close")
-		_ = target.Listener.Close()
-	})
-	cfg := Config{Next: Each(slices.Repeat(requests("/"), 4)), Connections: 1}
-	result := drive(t, cfg, target)
-	if want := (Tally{Acknowledged: 1, Refused: 3}); result.Tally != want || result.Errors[FailureDial] != 3 {
-		t.Errorf("tally %+v, failures %v; want %+v, 3 dials", result.Tally, result.Errors, want)
-	}
-	cfg.Targets = []string{target.Listener.Addr().String()}
-	if _, err := Run(t.Context(), cfg); err == nil {
-		t.Error("a run without a server to begin with: no error")
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // testSchema returns one with a name of its own: roles belong to the whole server.
@@ -108,34 +107,6 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 		if got := state(execute(db, tt.query)); got != tt.want {
 			t.Errorf("%s: %s: %s, want %s", tt.who, tt.query, got, tt.want)
 		}
-	}
-}
-
-// Prepare runs again, by several at once, keeps the data, and gives new passwords.
-func TestPrepareAgain(t *testing.T) {
-	t.Parallel()
-	admin := dbtest.Empty(t)
-	s := testSchema(t, admin)
-	first, err := Prepare(t.Context(), admin, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	migrate(t, dbtest.Dial(t, first.Owner), s)
-	waittest.Together(t, 8, func(int) error {
-		_, err := Prepare(t.Context(), admin, s)
-		return err
-	})
-	second, err := Prepare(t.Context(), admin, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Grant(t.Context(), admin, s); err != nil {
-		t.Fatal(err)
-	}
-	insert := `INSERT INTO ` + pq.QuoteIdentifier(s.Name) + `.things (v) VALUES (1)`
-	err = execute(dbtest.Dial(t, second.App), insert)
-	if err != nil || first.App == second.App || first.Owner == second.Owner {
-		t.Errorf("with the new password: %v", err)
 	}
 }
 

@@ -115,20 +115,6 @@ func TestStopEndsAllBySIGTERM(t *testing.T) {
 	}
 }
 
-func TestStopKillsWhatDoesNotEnd(t *testing.T) {
-	t.Parallel()
-	set, err := Start(t.Context(), fakeSpec("deaf"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	pid := set.Replicas()[0].Status().PID
-	if err := set.Stop(ctx); err == nil || !strings.Contains(err.Error(), "fake-1 was killed") || alive(pid) {
-		t.Errorf("stop: %v; alive %t", err, alive(pid))
-	}
-}
-
 func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	s := fakeSpec("serve")
@@ -187,39 +173,4 @@ func TestReplicasEndWithTheirParent(t *testing.T) {
 	}
 	_ = cmd.Wait() // reports that it was killed
 	waittest.Eventually(t, "the replicas have ended", func() bool { return !alive(pids[0]) && !alive(pids[1]) })
-}
-
-// Lines come with the replica's name, long ones in pieces.
-func TestLines(t *testing.T) {
-	t.Parallel()
-	s := fakeSpec("serve")
-	lines := make(chan string, 100)
-	s.Line = func(replica string, line []byte) { lines <- replica + " | " + string(line) }
-	set := start(t, s, 1)
-	long := strings.Repeat("x", 3*maxLine/2)
-	tell(t, set.Replicas()[0], "/say", "plain \\ words\n\n"+long)
-	for _, want := range []string{"plain \\ words", long[:maxLine], long[maxLine:]} {
-		for line := range lines {
-			if line == "fake-1 | "+want {
-				break
-			}
-		}
-	}
-}
-
-// Lines that are half or hostile do not confuse the set.
-func TestNote(t *testing.T) {
-	t.Parallel()
-	p := &process{}
-	for _, line := range []string{
-		`{"msg":"listening"`, `{}`, `{"msg":"we are \"listening\" now","server":"api","addr":"x"}`,
-		`[1]`, `{"msg":1,"x":"listening"}`,
-		`{"level":"ERROR","msg":"it broke","error":"badly"}`,
-		`{"msg":"listening","server":"internal","addr":"i"}`, `{"msg":"listening","server":"admin","addr":"b"}`,
-	} {
-		p.note([]byte(line))
-	}
-	if api, admin := p.addrs(); api != "" || admin != "b" || p.lastError != "it broke: badly" {
-		t.Errorf("addresses %q and %q, last error %q", api, admin, p.lastError)
-	}
 }

@@ -9,53 +9,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// The windows on a Citus cluster run on one cluster of their own, never with others; every event has ended before the
-// last second, and a worker that was killed is back before the next one is killed.
-func TestWindowsOnCitus(t *testing.T) {
-	t.Parallel()
-	for _, l := range []time.Duration{8 * time.Second, 60 * time.Second} {
-		windows, err := Schedule(1, l, append(OnCitus(), windowFailover, windowKill))
-		if err != nil {
-			t.Fatal(err)
-		}
-		groups := Groups(windows)
-		if len(groups) != 3 || groups[1][0].Name != windowFailover || len(groups[2]) != len(OnCitus()) {
-			t.Errorf("the windows run as %v", groups)
-		}
-		for _, w := range groups[2] {
-			did := map[fault.Action]int{}
-			end := time.Duration(0)
-			for _, e := range append(w.Events, w.doubled(1).Events...) {
-				if e.At < quiet || e.At+e.For > w.For-quiet {
-					t.Errorf("%s: %s for %s", w.Name, e, e.For)
-				}
-			}
-			for _, e := range w.Events {
-				if e.Action == fault.KillWorker && (e.At < end || e.For == 0) {
-					t.Errorf("%s: %s for %s, and a worker is away until %s", w.Name, e, e.For, end)
-				}
-				did[e.Action]++
-				end = e.At + e.For
-			}
-			if w.Servers() != Distributed || !w.NeedsOwner() || w.shape.maria || w.shape.pooler {
-				t.Errorf("%s does not run on a cluster of its own: %+v", w.Name, w.shape)
-			}
-			want := map[string]fault.Action{
-				windowCitusWorker: fault.KillWorker, windowCitusCoordinator: fault.RestartDB, windowCitusReplies: fault.CutWorker,
-				windowCitusMove: fault.MoveShard, windowCitusGrow: fault.AddWorker,
-			}[w.Name]
-			if want != "" && did[want] == 0 || want == "" && len(did) > 0 {
-				t.Errorf("%s: %v, want %q", w.Name, did, want)
-			}
-		}
-	}
-	for _, name := range OnCitus() {
-		if slices.Contains(Names(), name) || slices.Contains(NamedOnly(), name) {
-			t.Errorf("%s is in a usual run too", name)
-		}
-	}
-}
-
 // Window citus-replies misses each effect that a service lacks: of both also an answer that was resolved, and of iidy a
 // COMMIT of a worker that was cut.
 func TestRepliesOnCitus(t *testing.T) {

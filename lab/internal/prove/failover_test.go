@@ -1,9 +1,7 @@
 package prove
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,55 +81,6 @@ func TestNoticed(t *testing.T) {
 		}
 		if !slices.Equal(failed, c.want) || (len(names) > 0) != slices.Contains(c.checks, lost) {
 			t.Errorf("%s: told by %v, %v fail, want %v", name, names, failed, c.want)
-		}
-	}
-}
-
-// Windows with servers of their own run only when they are named, each apart from all others, and a report has them
-// all.
-func TestServersOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	if usual := Names(); slices.ContainsFunc(NamedOnly(), func(name string) bool {
-		return slices.Contains(usual, name)
-	}) || len(NamedOnly()) != 3 {
-		t.Errorf("a usual run has the windows %v", usual)
-	}
-	windows, err := Schedule(1, 20*time.Second, slices.Concat(NamedOnly(), []string{windowKill, windowTerm}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole := &Report{}
-	var groups []string
-	for _, group := range Groups(windows) {
-		part := &Report{Services: []string{"counts"}, Took: time.Second}
-		var names []string
-		for _, w := range group {
-			names = append(names, w.Name)
-			part.Windows = append(part.Windows, &WindowResult{Window: w})
-			if own := w.Servers() != ""; own && (!w.NeedsOwner() || len(group) > 1) || w.Loses != (w.Name == windowLossy) {
-				t.Errorf("%s: owner %t, loses %t, with %d others", w.Name, w.NeedsOwner(), w.Loses, len(group)-1)
-			}
-		}
-		groups = append(groups, strings.Join(names, " "))
-		whole.Add(part)
-	}
-	if want := []string{"kill term", windowFailover, windowLossy, windowManaged}; !slices.Equal(groups, want) {
-		t.Errorf("the windows run as %q", groups)
-	}
-	if len(whole.Windows) != 5 || whole.Took != 4*time.Second || !slices.Equal(whole.Services, []string{"counts"}) {
-		t.Errorf("the report has %d windows of %v in %s", len(whole.Windows), whole.Services, whole.Took)
-	}
-	for _, w := range windows {
-		did := map[fault.Action]int{}
-		for _, e := range w.Events {
-			did[e.Action]++
-		}
-		want, known := map[string]map[fault.Action]int{
-			windowFailover: {fault.Failover: 3}, windowLossy: {fault.Failover: 1},
-			windowManaged: {fault.Switchover: 5, fault.Failover: 5},
-		}[w.Name]
-		if known && !maps.Equal(did, want) {
-			t.Errorf("%s: %v, want %v", w.Name, did, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package prove
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -133,33 +132,6 @@ func TestJudge(t *testing.T) {
 		if got := failed(c.window, c.result, c.flips); !slices.Equal(got, c.want) {
 			t.Errorf("%s, %+v: %v, want %v", c.window, c.result, got, c.want)
 		}
-	}
-}
-
-// The page shows what fails and quotes it; nothing on it comes from elsewhere. The page of a
-// run in which everything held is looked at by the command's test.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	r := proven(t)
-	r.Services, r.Notes = []string{"counts", "events"}, []string{"<b>dark</b>"}
-	r.Windows[0].Services[0].Checks[0] = check(linearizable, false, "<b>key</b>")
-	r.Windows = append(r.Windows, &WindowResult{Services: []ServiceResult{{Service: "events"}}})
-	var page strings.Builder
-	if err := r.WritePage(&page); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"1 of the checks failed.", "<li>&lt;b&gt;dark", "<th>events</th>", "<code>1."} {
-		if !strings.Contains(page.String(), text) {
-			t.Errorf("the page lacks %q", text)
-		}
-	}
-	for _, text := range []string{"<b>key", "src=\"", "href=\"http"} {
-		if strings.Contains(page.String(), text) {
-			t.Errorf("the page has %s", text)
-		}
-	}
-	if line := r.Windows[0].lines(); !strings.Contains(line, "FAILS: linearizable") {
-		t.Error(line)
 	}
 }
 

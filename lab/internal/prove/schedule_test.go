@@ -45,50 +45,6 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 }
 
-// All windows together last as long as they are long, the one with the attackers four times as long as another.
-func TestParts(t *testing.T) {
-	t.Parallel()
-	if n := Parts(nil); n != len(Names())+3 || Parts([]string{windowHostile}) != 4 || Parts([]string{windowKill}) != 1 {
-		t.Errorf("%d parts of %d windows", n, len(Names()))
-	}
-}
-
-// Every window leaves a second of quiet at both ends, whatever its length; a double dose is
-// one.
-func TestWindows(t *testing.T) {
-	t.Parallel()
-	for _, l := range []time.Duration{8 * time.Second, 20 * time.Second, 150 * time.Second} {
-		windows, err := Schedule(1, l, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range windows {
-			double := w.doubled(1)
-			if w.Name != windowNone && w.Name != "slow" && len(double.Events) <= len(w.Events) {
-				t.Errorf("%s: %d faults, the double dose has %d", w.Name, len(w.Events), len(double.Events))
-			}
-			if parts := Parts([]string{w.Name}); w.For != l*time.Duration(parts) || double.For != w.For {
-				t.Errorf("%s of %d parts of %s lasts %s, with the double dose %s", w.Name, parts, l, w.For, double.For)
-			}
-			if w.NeedsOwner() != (w.Name == "restart") {
-				t.Errorf("%s needs the server's owner: %t", w.Name, w.NeedsOwner())
-			}
-			if alone := w.Name == windowSlow; (w.Needs() == services.Payments) != alone || alone != (w.shape.environ != nil) {
-				t.Errorf("%s needs %q alone, with %v", w.Name, w.Needs(), w.shape.environ)
-			}
-			onMariaDB := []string{windowNone, windowKill, windowTerm, windowBackends, "restart"}
-			if w.shape.maria != slices.Contains(onMariaDB, w.Name) {
-				t.Errorf("%s: services on MariaDB take part: %t", w.Name, w.shape.maria)
-			}
-			for _, e := range slices.Concat(w.Events, double.Events) {
-				if e.At < quiet || e.At+e.For > w.For-quiet {
-					t.Errorf("%s of %s: %s for %s", w.Name, l, e, e.For)
-				}
-			}
-		}
-	}
-}
-
 // A key is replaced when it has seen as many operations as the checker can take, or could
 // not be created, which is tried once.
 func TestKeys(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -145,37 +144,5 @@ func TestSession(t *testing.T) {
 	}
 	if err := inside.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A server that falls silent does not keep a run from its end, and what may be there is named.
-func TestSilentServer(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Empty(t)
-	proxy := faultproxy.New(t, dsn)
-	session, err := Open(t.Context(), proxy.DSN(dsn)+"&connect_timeout=1", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if session.Create(ctx) == nil {
-		t.Error("a silent server makes a database")
-	}
-	if err := session.Drop(ctx); err == nil || !strings.Contains(err.Error(), session.Name) {
-		t.Errorf("it ends with %v", err)
-	}
-	proxy.Resume()
-	drop(t, session)
-}
-
-// What the driver would take from the environment must not lead to another server than
-// the URL, to which the proxies connect.
-func TestElsewhere(t *testing.T) {
-	t.Setenv("PGHOSTADDR", "127.0.0.9")
-	_, err := Open(t.Context(), "postgres://u@h:7/db?sslmode=disable", 1)
-	if err == nil || !strings.Contains(err.Error(), "PGHOSTADDR") {
-		t.Errorf("%v", err)
 	}
 }

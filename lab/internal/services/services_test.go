@@ -34,20 +34,3 @@ func TestEveryServiceIsRegistered(t *testing.T) {
 		}
 	}
 }
-
-func TestChoose(t *testing.T) {
-	t.Parallel()
-	all, err := Choose(nil)
-	if err != nil || len(all) != len(Names()) {
-		t.Errorf("without a name: %v, %v", all, err)
-	}
-	two, err := Choose([]string{Pyggpot, Events, Pyggpot})
-	if err != nil || len(two) != 2 || two[0].Name != Events || len(two[0].Commands()) != 2 ||
-		two[1].Workloads()[0] != "" {
-		t.Errorf("two: %v, %v", two, err)
-	}
-	if _, err := Choose([]string{"tea"}); err == nil ||
-		!strings.Contains(err.Error(), `"tea"; the services are counts, `) {
-		t.Errorf("an unknown one: %v", err)
-	}
-}

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
@@ -179,23 +178,6 @@ func TestCheckFindsBugs(t *testing.T) {
 	}
 }
 
-// One check that fails does not keep the others from being made.
-func TestCheckGoesOn(t *testing.T) {
-	t.Parallel()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	_, counts := serve(t, "")
-	_, iidy := serve(t, "")
-	_, events := serve(t, "")
-	out, err := check(t, Target{Service: "payments", URL: gone.URL}, Target{Service: "none"},
-		Target{Service: "counts", URL: "http://127.0.0.1:1", Internal: counts}, Target{Service: "counts", URL: counts},
-		Target{Service: "iidy", URL: iidy}, Target{Service: "events", URL: events})
-	if err == nil || strings.Count(out, "FAILED") != 3 ||
-		!strings.Contains(out, "100 increases at once: answered 1 to 100") {
-		t.Errorf("%v, %s", err, out)
-	}
-}
-
 func TestDrive(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -252,25 +234,6 @@ func TestTokenFile(t *testing.T) {
 	defer server.Close()
 	if out, err := check(t, Target{Service: "iidy", URL: server.URL, TokenFile: file}); err != nil {
 		t.Error(err, out)
-	}
-}
-
-// A refused connection is tried again for a while, and carried nothing.
-func TestRedials(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	redialling := newTransport()
-	redialling.redialFor = 4 * redialWait
-	w, err := openCounts(Target{URL: server.URL}, Once(&http.Client{Transport: redialling}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.ids = make([]string, counters)
-	err = w.operate(t.Context(), 0)
-	if outcome, code := Classify(err); outcome != NotApplied || code != string(rowlock.ErrUnreachable) ||
-		redialling.redials.Load() == 0 {
-		t.Errorf("%v after %d redials", err, redialling.redials.Load())
 	}
 }
 
