@@ -70,7 +70,7 @@ type Limits struct {
 	Contention *contention.Metrics
 	// Pipeline joins the committers; nil: each sends when it likes. It requires InFlight 1.
 	Pipeline *Pipeline
-	// Share bounds the requests in lanes; nil bounds nothing.
+	// Share bounds the requests in lanes and in the lines of a Patient; nil bounds nothing.
 	Share *contention.Share
 	// Registry registers the metrics; it may be nil.
 	Registry prometheus.Registerer

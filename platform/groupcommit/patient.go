@@ -56,9 +56,9 @@ func (p *Patient) FirstWait() time.Duration {
 }
 
 // Retry calls try until it no longer returns [ErrSplit] or that a lock timed out, or until [Limits.LockTimeout] has
-// passed since the change came: then it returns [ErrLocked]. try makes the change in a transaction with the lock_timeout
-// that it is given. Between two tries there is a pause. Retry returns contention.ErrCrowded when Limits.Share has no
-// place, and [ErrLeft] when ctx ends between two tries.
+// passed since the change came: then it returns [ErrLocked]. try makes the change in a transaction with the
+// lock_timeout that it is given. Between two tries there is a pause. Retry returns contention.ErrCrowded when
+// Limits.Share has no place, and [ErrLeft] when ctx ends between two tries.
 func Retry[R any](
 	ctx context.Context, p *Patient, since time.Time, try func(lockWait time.Duration) (R, error),
 ) (R, error) {
