@@ -89,8 +89,8 @@ func TestACrowdDelaysOnlyItself(t *testing.T) {
 	}
 }
 
-// Callers of a locked row are told so after the lock timeout. They hold places meanwhile, and those beyond a quarter are
-// refused.
+// Callers of a locked row are told so after the lock timeout. They hold places meanwhile, and those beyond a quarter
+// are refused.
 func TestACrowdIsBounded(t *testing.T) {
 	t.Parallel()
 	const places = 256
