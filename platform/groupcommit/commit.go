@@ -23,7 +23,8 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 	}
 	begin := time.Now()
 	answers, err := c.send(group, Attempt{
-		LockWait: min(briefWait, c.cfg.LockTimeout), SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
+		LockWait:   min(c.cfg.Patient.FirstWait(), c.cfg.LockTimeout),
+		SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
 	})
 
 	switch {

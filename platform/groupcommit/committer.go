@@ -42,6 +42,9 @@ type Config[K comparable, Q, R any] struct {
 	Held bool
 	// Lease describes what a group leases before it is sent; nil: nothing.
 	Lease *Lease[Q]
+	// Patient tries requests again that have left their group. While it does, other groups only glance at locked rows,
+	// because nothing else remembers the lock. It may be nil.
+	Patient *Patient
 
 	MaxItems int // requests in a group; default 500
 	MaxKeys  int // keys in a group; 0: as many as requests
@@ -67,7 +70,7 @@ type Limits struct {
 	Contention *contention.Metrics
 	// Pipeline joins the committers; nil: each sends when it likes. It requires InFlight 1.
 	Pipeline *Pipeline
-	// Share bounds the requests in lanes; nil bounds nothing.
+	// Share bounds the requests in lanes and in the lines of a Patient; nil bounds nothing.
 	Share *contention.Share
 	// Registry registers the metrics; it may be nil.
 	Registry prometheus.Registerer

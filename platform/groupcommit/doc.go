@@ -40,8 +40,12 @@
 // row that another session is inserting cannot be skipped: a group that meets one is halved, until the request at fault
 // is alone.
 //
-// The callers in lanes hold places of [Limits.Share], so that one locked row cannot take all requests that a replica
-// may have in flight.
+// A change that is in no group, such as one of several rows, is tried again by [Retry]. It stands in the line of those
+// that came just now, and after 250 ms in the line of the others, with pauses, so that the callers of a row that stays
+// locked do not hold up one that has only collided with another replica.
+//
+// The callers in lanes and in lines hold places of [Limits.Share], so that one locked row cannot take all requests that
+// a replica may have in flight.
 //
 // # Shards
 //

@@ -5,7 +5,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -40,7 +39,9 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 	q := s.newRequest(r)
 	answer, err := s.changes.Do(ctx, q)
 	if errors.Is(err, groupcommit.ErrSplit) || err == nil && answer.HeldUp {
-		answer, err = s.changeAlone(ctx, q, since)
+		answer, err = groupcommit.Retry(ctx, s.patient, since, func(lockWait time.Duration) (counting.Answer, error) {
+			return s.changeAlone(ctx, q, lockWait)
+		})
 	}
 	if err != nil {
 		return counting.Answer{}, err
@@ -81,11 +82,11 @@ func (q request) laneOf() string { return q.lane }
 // place returns a value of the distribution column. On a cluster, where it matters, a request has one count.
 func (q request) place() string { return q.ids[0] }
 
-// size returns about how many bytes of parameters a request adds to its statements.
+// size returns about how many bytes a request adds to its statements and to the answers: each change has one.
 func (q request) size() int {
-	size := len(q.Key.Caller) + len(q.Key.Value)
+	size := len(q.Key.Caller) + len(q.Key.Value) + len(q.Changes)*rowOverhead
 	for _, id := range q.ids {
-		size += len(id) + rowOverhead
+		size += len(id)
 	}
 	return size
 }
@@ -99,61 +100,24 @@ const (
 	// glance is the wait for a row that another session is inserting, which cannot be skipped, in a group of several
 	// lanes.
 	glance = 5 * time.Millisecond
-	// aloneWait is the wait of a request that is tried alone. It holds other rows meanwhile, so it is shorter than the
+	// aloneWait bounds the wait of a request that is tried alone. It holds other rows meanwhile, so it is shorter than the
 	// wait of a group for these.
 	aloneWait = 25 * time.Millisecond
-	// shortestPause and longestPause bound the pauses between such tries, in which it holds nothing.
-	shortestPause = 10 * time.Millisecond
-	longestPause  = 250 * time.Millisecond
 )
 
-// changeAlone tries a request in transactions of its own until the lock timeout, counted from since. Whatever holds it
-// up, it waits briefly for it, and holds nothing between two tries.
-func (s *Store) changeAlone(ctx context.Context, q request, since time.Time) (counting.Answer, error) {
-	defer s.alone.Add(-1)
-	if !s.limits.Share.Take(int(s.alone.Add(1) - 1)) {
-		return counting.Answer{}, contention.ErrCrowded
-	}
-	defer s.limits.Share.Give()
-	defer func() { s.limits.Contention.Waited(contention.InLane, time.Since(since)) }()
+// changeAlone tries a request once, in a transaction of its own.
+func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
+	a := &groupcommit.Attempt{LockWait: lockWait}
+	defer func() { s.limits.Contention.Waited(contention.InDatabase, a.Waited) }()
 
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		answer, err := s.tryAlone(ctx, q)
-		if !errors.Is(err, groupcommit.ErrSplit) && !sqldb.LockTimedOut(err) {
-			return answer, err
-		}
-		if time.Since(since) >= s.limits.LockTimeout {
-			return counting.Answer{}, groupcommit.ErrLocked
-		}
-
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-			return counting.Answer{}, errors.Join(groupcommit.ErrLeft, ctx.Err())
-		}
-	}
-}
-
-// tryAlone tries a request once, when those that came before it have been tried.
-func (s *Store) tryAlone(ctx context.Context, q request) (counting.Answer, error) {
-	begin := time.Now()
-	if err := s.permits.Acquire(ctx, 1); err != nil {
-		return counting.Answer{}, errors.Join(groupcommit.ErrLeft, err)
-	}
-	defer s.permits.Release(1)
-	s.limits.Contention.Waited(contention.InProcess, time.Since(begin))
-
-	a := &groupcommit.Attempt{LockWait: aloneWait}
-	answer, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
+	change := func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
 		answers, err := s.change(ctx, tx, a, []request{q})
 		if err != nil {
 			return counting.Answer{}, err
 		}
 		return answers[0], nil
-	}, sqldb.WithLockTimeout(aloneWait))
-
-	s.limits.Contention.Waited(contention.InDatabase, a.Waited)
-	return answer, err
+	}
+	return groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(lockWait))
 }
 
 // sendChanges sends a group of changes: see groupcommit.Config.Send. A request of one count that is locked goes to the

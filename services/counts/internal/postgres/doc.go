@@ -10,7 +10,7 @@
 //
 // A request of one count whose row is locked waits in the lane of its count. One that would keep others waiting,
 // because it names several counts or its key is being taken, leaves its group and is tried alone, briefly and with
-// pauses.
+// pauses (groupcommit.Retry).
 //
 // On a Citus cluster a group is for one shard, and each mention of the counts says so (cluster.go). What may span
 // shards is refused: several counts, keys, and ?create=true.

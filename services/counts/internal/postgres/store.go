@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lib/pq"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -42,9 +41,8 @@ type Store struct {
 	adds    *groupcommit.Committer[string, plainAdd, addAnswer]
 	changes *groupcommit.Committer[string, request, counting.Answer]
 
-	requests atomic.Uint64       // of several counts, each of which has a lane to itself
-	permits  *semaphore.Weighted // to try a request alone
-	alone    atomic.Int64        // requests that are tried alone
+	requests atomic.Uint64 // of several counts, each of which has a lane to itself
+	patient  *groupcommit.Patient
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -57,7 +55,7 @@ const ReservedConns = 2
 // repeated for keyTTL.
 func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 	s := &Store{
-		limits: limits, keyTTL: keyTTL, permits: semaphore.NewWeighted(1),
+		limits: limits, keyTTL: keyTTL, patient: groupcommit.NewPatient(limits, 2, aloneWait),
 		distributed: limits.DB.Cluster() == sqldb.ClusterCitus,
 	}
 	s.texts = textsOf(s.distributed)
@@ -71,7 +69,7 @@ func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 	}
 	s.changes, err = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
 		Limits: limits, Name: "counts_change", Key: request.laneOf, Place: request.place, Size: request.size,
-		Send: s.sendChanges, Transaction: true,
+		Send: s.sendChanges, Transaction: true, Patient: s.patient,
 	})
 	return s, err
 }

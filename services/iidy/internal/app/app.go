@@ -31,7 +31,7 @@ func settings(Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock: contention.Settings{
-			Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
+			Lock: "item", Queued: true, Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		WriteError: httpapi.WriteError,

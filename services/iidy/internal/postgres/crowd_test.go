@@ -40,13 +40,13 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 	t.Parallel()
 	const calls = 200
 	for name, tc := range map[string]struct {
-		places int // batches have no one key; spooled ones have an eighth of MAX_IN_FLIGHT, or one
+		places int // spooled batches have an eighth of MAX_IN_FLIGHT, or one
 		call   func(*rig) (int64, error)
 	}{
 		"single": {places, func(r *rig) (int64, error) {
 			return r.Apply(r.Context(), attempt.Increment, list, "held", "")
 		}},
-		"batch": {2 * places, func(r *rig) (int64, error) {
+		"batch": {places, func(r *rig) (int64, error) {
 			return r.ApplyBatch(r.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
 		}},
 		"spooled": {1, func(r *rig) (int64, error) { return r.upload("held") }},
@@ -100,5 +100,48 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 				t.Errorf("%d places are free, want %d", r.share.Free(), 2*places)
 			}
 		})
+	}
+}
+
+// While a crowd of batches stands at an item that stays locked, a batch of other items that collides with another
+// session for a moment is made soon, not after a round of the crowd. When the item is free the crowd is made, too.
+func TestCrowdOfBatchesDelaysOnlyItself(t *testing.T) {
+	t.Parallel()
+	const crowd, moment, soon = 60, 60 * time.Millisecond, 1500 * time.Millisecond
+	r := rigOn(t, database(t), sqldb.PoolerNone, slow)
+	r.add("a", "held", "x", "y")
+	release := r.lock("held")
+	answers := make(chan error, crowd)
+	for range crowd {
+		go func() {
+			_, err := r.ApplyBatch(r.Context(), attempt.Increment, list, attempt.ItemsOf("a", "held"), "")
+			answers <- err
+		}()
+	}
+	waittest.Eventually(t, "the crowd stands in line", func() bool {
+		tries, _ := r.seen.Waits(t, contention.InProcess)
+		return tries >= crowd
+	})
+
+	collides := r.lock("x")
+	begin := time.Now()
+	freed := time.AfterFunc(moment, collides)
+	if n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("x", "y"), ""); n != 2 || err != nil {
+		t.Errorf("another batch: %d, %v", n, err)
+	}
+	if took := time.Since(begin); took > soon {
+		t.Errorf("another batch took %s, want %s at most", took, soon)
+	}
+	if freed.Stop() {
+		t.Error("another batch did not wait for its item: the test proved nothing")
+	}
+	release()
+	for range crowd {
+		if err := <-answers; err != nil {
+			t.Errorf("a batch of the crowd: %v", err)
+		}
+	}
+	if n := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); n != 2*crowd+2 {
+		t.Errorf("%d attempts, want %d", n, 2*crowd+2)
 	}
 }

@@ -20,7 +20,7 @@
 //
 // # On failure
 //
-// A change that meets a locked item is rolled back, and tried again with longer waits, until LockTimeout is over. A
+// A change that meets a locked item is rolled back, and tried again until LockTimeout is over (groupcommit.Retry). A
 // deadlock or a lost request is repeated, three times at most. What the slot cannot tell before the deadline is
 // answered as unknown.
 //

@@ -15,9 +15,7 @@ import (
 )
 
 const (
-	// briefWait is how long a change first waits for locked items: as long as a group does.
-	briefWait = 50 * time.Millisecond
-	// longestWait bounds the further waits: in between a change holds no lock that others wait for.
+	// longestWait bounds a change's waits for locked items: in between it holds no lock that others wait for.
 	longestWait = 500 * time.Millisecond
 	// waitingUploads is the part of the replica's requests that may be uploads which wait for a long one, or for a locked
 	// item, as a divisor. It is half of those that may upload.
@@ -28,17 +26,18 @@ const (
 // answers attempt.ErrBusy when none was free in time.
 type queue struct {
 	options Options
-	conns   *semaphore.Weighted // the connections that it uses, in order of arrival
-	locked  *semaphore.Weighted // half of them: those of changes that have met a locked item
-	long    *semaphore.Weighted // BulkInFlight
-	uploads *semaphore.Weighted // uploads and abandons that wait for a long one, or for a locked item
+	conns   *semaphore.Weighted  // the connections that it uses, in order of arrival
+	patient *groupcommit.Patient // with half of them: for changes that have met a locked item
+	long    *semaphore.Weighted  // BulkInFlight
+	uploads *semaphore.Weighted  // uploads and abandons that wait for a long one, or for a locked item
 }
 
 func newQueue(o Options) *queue {
 	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
 	conns := o.ungrouped()
 	return &queue{
-		options: o, conns: of(conns), locked: of(conns / 2), long: of(o.BulkInFlight), uploads: of(o.Queue / waitingUploads),
+		options: o, conns: of(conns), patient: groupcommit.NewPatient(o.Limits, conns/2, longestWait),
+		long: of(o.BulkInFlight), uploads: of(o.Queue / waitingUploads),
 	}
 }
 
@@ -57,35 +56,31 @@ type txFunc[R any] func(ctx context.Context, tx *sqlx.Tx) (R, error)
 
 // inTurn runs a change of a list when a connection is free, within LockTimeout. A spooled one waits as long as ctx
 // lasts: it has arrived, and to refuse it is dear. A change that meets a locked item is rolled back and tried again,
-// with longer waits, until LockTimeout is over.
+// until LockTimeout is over.
 func inTurn[R any](
 	ctx context.Context, q *queue, list attempt.List, spooled bool, change txFunc[R],
 ) (R, error) {
-	turn := q.options.LockTimeout
+	since, lockTimeout := time.Now(), q.options.LockTimeout
+	turn := lockTimeout
 	if spooled {
 		turn = q.options.BulkTimeout
 	}
-	result, err := try(ctx, q, list, turn, min(briefWait, q.options.LockTimeout), change)
+	result, err := try(ctx, q, list, turn, min(q.patient.FirstWait(), lockTimeout), change)
 	if !sqldb.LockTimedOut(err) {
 		return result, err
 	}
 
-	leave, crowded := q.enterLocked(spooled)
-	if crowded != nil {
-		return result, crowded
-	}
-	defer leave()
-
-	until := time.Now().Add(q.options.LockTimeout)
-	for wait := 2 * briefWait; sqldb.LockTimedOut(err); wait = min(2*wait, longestWait) {
-		left := time.Until(until)
-		if acquire(ctx, q.locked, left) != nil {
-			return result, err // the time is over
+	if spooled {
+		if !q.uploads.TryAcquire(1) {
+			q.options.Contention.Conflict(contention.Crowded)
+			return result, contention.ErrCrowded
 		}
-		result, err = try(ctx, q, list, left, min(wait, left), change)
-		q.locked.Release(1)
+		defer q.uploads.Release(1)
+		since = time.Now() // it may have waited long for a connection
 	}
-	return result, err
+	return groupcommit.Retry(ctx, q.patient, since, func(lockWait time.Duration) (R, error) {
+		return try(ctx, q, list, time.Until(since.Add(lockTimeout)), lockWait, change)
+	})
 }
 
 // try runs a change when a connection is free within turn, with so long a wait for each lock.
@@ -97,23 +92,6 @@ func try[R any](
 	}
 	defer q.conns.Release(1)
 	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change, sqldb.WithLockTimeout(lockWait))
-}
-
-// enterLocked admits a change that has met a locked item, unless too many have. The caller must call leave.
-func (q *queue) enterLocked(upload bool) (leave func(), err error) {
-	if !q.options.Share.Take(0) {
-		return nil, contention.ErrCrowded
-	}
-	if !upload {
-		return q.options.Share.Give, nil
-	}
-
-	if !q.uploads.TryAcquire(1) {
-		q.options.Share.Give()
-		q.options.Contention.Conflict(contention.Crowded)
-		return nil, contention.ErrCrowded
-	}
-	return func() { q.uploads.Release(1); q.options.Share.Give() }, nil
 }
 
 // inLongTurn runs a change that may take BulkTimeout, unless BulkInFlight others are running and none ends within wait,

@@ -66,7 +66,7 @@ const slow = 2 * time.Minute
 func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) *rig {
 	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{
-		Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
+		Lock: "item", Queued: true, Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
