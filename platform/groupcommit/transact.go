@@ -3,6 +3,7 @@ package groupcommit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,6 +23,7 @@ func Transact[R any](
 	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.Option,
 ) (R, error) {
 	var result R
+	var refusal error // fn's own
 	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt) error {
 		run := func(ctx context.Context, tx *sqlx.Tx) error {
 			made, err := fn(ctx, tx)
@@ -30,9 +32,18 @@ func Transact[R any](
 			}
 			return a.Store(ctx, tx, made)
 		}
-		return s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
+
+		err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
+		if _, ours := sqldb.OutcomeOf(err); err != nil && !ours && !errors.Is(err, ErrNoSlot) {
+			refusal = err
+			return errRolledBack
+		}
+		return err
 	})
-	if err != nil {
+	switch {
+	case refusal != nil:
+		return result, refusal
+	case err != nil:
 		return result, err
 	}
 

@@ -3,8 +3,10 @@ package groupcommit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -85,5 +87,54 @@ func TestTransactionIsRolledBack(t *testing.T) {
 	}
 	if n, err := r.increment(t.Context(), "key-0"); n != 1 || err != nil {
 		t.Errorf("afterwards: %d, %v", n, err)
+	}
+}
+
+// A transaction that decides against its change, and one that gets no connection, keep their slot.
+func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	var db *sqldb.DB
+	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) { db = c.DB })
+	errDecided := errors.New("decided")
+	for range 100 {
+		_, err := groupcommit.Transact(t.Context(), r.slots, func(context.Context, *sqlx.Tx) (int64, error) {
+			return 0, errDecided
+		})
+		if !errors.Is(err, errDecided) {
+			t.Fatalf("got %v, want %v", err, errDecided)
+		}
+	}
+
+	busy, release := make(chan struct{}), make(chan struct{})
+	var others sync.WaitGroup
+	for range db.Stats().MaxOpenConnections {
+		others.Go(func() {
+			err := db.InTx(t.Context(), func(context.Context, *sqlx.Tx) error {
+				busy <- struct{}{}
+				<-release
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-busy
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := r.increment(ctx, "key-0")
+	close(release)
+	others.Wait()
+	if outcome, ours := sqldb.OutcomeOf(err); !ours || outcome != sqldb.NotApplied {
+		t.Errorf("without a connection: %v, want NotApplied", err)
+	}
+
+	if n, err := r.increment(t.Context(), "key-0"); n != 1 || err != nil {
+		t.Errorf("afterwards: %d, %v", n, err)
+	}
+	var slots int
+	if err := r.direct.GetContext(t.Context(), &slots, `SELECT count(*) FROM rig.slots`); err != nil || slots != 1 {
+		t.Errorf("%d slots were made (%v), want 1", slots, err)
 	}
 }

@@ -24,18 +24,28 @@ func Transact[R any](
 	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.Option,
 ) (R, error) {
 	var result R
+	var refusal error // fn's own
 	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt) error {
 		var made R
 		run := func(ctx context.Context, tx *sqlx.Tx) (err error) {
 			made, err = fn(ctx, tx)
 			return err
 		}
-		if err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...); err != nil {
+
+		err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
+		if _, ours := sqldb.OutcomeOf(err); err != nil && !ours {
+			refusal = err
+			return errRolledBack
+		}
+		if err != nil {
 			return err
 		}
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return a.Store(ctx, tx, made) })
 	})
-	if err != nil {
+	switch {
+	case refusal != nil:
+		return result, refusal
+	case err != nil:
 		return result, err
 	}
 

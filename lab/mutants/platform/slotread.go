@@ -49,8 +49,9 @@ func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send send
 		used.attempt = a.Number
 	}
 
-	// Where the server has not said what it did, what was sent may still arrive: the slot is not used again.
-	if !lost && (err == nil || refused(err) || errors.Is(err, ErrSplit)) {
+	// A slot that may hold this attempt already, or that what was sent may still find, is not used again: its answers
+	// would be taken for the next group's.
+	if !lost && (err == nil || untouched(err)) {
 		s.put(used)
 	}
 	s.noteShards(err)
@@ -63,10 +64,18 @@ func isUnknown(err error) bool {
 	return ours && outcome == sqldb.Unknown
 }
 
-// refused reports whether err is the server's own answer that it applied nothing.
-func refused(err error) bool {
+// errRolledBack is what a sender returns when it has rolled back its transaction by a decision of its own.
+var errRolledBack = errors.New("groupcommit: rolled back")
+
+// untouched reports whether err leaves no doubt that the slot is as it was: the sender has decided so, the server has
+// refused the change, or no connection was free for it. An error of another kind, such as of an answer that cannot be
+// decoded, may come after a statement has committed.
+func untouched(err error) bool {
+	if errors.Is(err, ErrSplit) || errors.Is(err, errRolledBack) {
+		return true
+	}
 	e := sqldb.Classify(err, true)
-	return e != nil && e.Outcome == sqldb.NotApplied && e.SQLState != ""
+	return e != nil && e.Outcome == sqldb.NotApplied && (e.SQLState != "" || e.Reason == sqldb.Overloaded)
 }
 
 const askSQL = `

@@ -44,7 +44,7 @@ func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) 
 
 // changeSQL writes the pots of a group, releases their leases, and stores the answers in the group's slot, in one
 // commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the
-// fence does not let all pots pass, it writes none of them, and stores $12 for the answers. lock_timeout is set in a
+// fence does not let all pots pass, it writes none of them, and stores $13 for the answers. lock_timeout is set in a
 // sub-select that is evaluated before a row is touched.
 const changeSQL = `
 WITH slot AS MATERIALIZED (
@@ -62,7 +62,7 @@ WITH slot AS MATERIALIZED (
 ), coins AS (
     INSERT INTO pyggpot.coin (pot_id, denomination, coin_count)
     SELECT pot_id, denomination, coin_count
-      FROM unnest($8::integer[], $9::integer[], $10::integer[]) AS n (pot_id, denomination, coin_count)
+      FROM unnest($9::integer[], $10::integer[], $11::integer[]) AS n (pot_id, denomination, coin_count)
      WHERE (SELECT lost FROM pass) = 0
         ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = excluded.coin_count
 ), pots AS (
@@ -73,7 +73,7 @@ WITH slot AS MATERIALIZED (
        AND (SELECT lost FROM pass) = 0
 )
 UPDATE pyggpot.slots AS s
-   SET attempt = $2, answers = CASE pass.lost WHEN 0 THEN $11::json ELSE $12::json END, used_at = clock_timestamp()
+   SET attempt = $2, answers = CASE pass.lost WHEN 0 THEN $12::json ELSE $13::json END, used_at = clock_timestamp()
   FROM pass
  WHERE s.id = (SELECT id FROM slot)
 RETURNING s.answers, pass.lost, pass.waited`
@@ -100,7 +100,7 @@ func (s *Store) sendGroup(
 		Waited  float64 `db:"waited"` // until all pots were locked, in seconds
 	}
 	err = session.GetContext(ctx, &stored, changeSQL, a.Slot, a.Number, sqldb.Milliseconds(a.LockWait),
-		w.ids, s.number, w.totals, w.read, w.pots, w.kinds, w.counts, made, none)
+		w.ids, s.number, w.totals, w.versions, w.read, w.pots, w.kinds, w.counts, made, none)
 	if errors.Is(err, sql.ErrNoRows) {
 		return groupcommit.ErrNoSlot
 	}
@@ -121,10 +121,10 @@ func (s *Store) sendGroup(
 type writes struct {
 	answers []answer
 
-	// An element for each pot: the sum of its coins, and its coins as they were read.
-	ids    pq.Int32Array
-	totals pq.Int64Array
-	read   pq.StringArray
+	// An element for each pot: the sum of its coins, the version of its row, and its coins as they were read.
+	ids            pq.Int32Array
+	totals         pq.Int64Array
+	versions, read pq.StringArray
 
 	// An element for each kind of a pot that has changed.
 	pots, kinds pq.Int32Array
@@ -149,7 +149,7 @@ func (l *lease) decide(group []pot.Change) (w writes) {
 	}
 	for id, contents := range after {
 		w.ids, w.totals = append(w.ids, int32(id)), append(w.totals, contents.Total())
-		w.read = append(w.read, l.pots[id].contents)
+		w.versions, w.read = append(w.versions, l.pots[id].version), append(w.read, l.pots[id].contents)
 		for kind, n := range contents {
 			if n != before[id].Contents[kind] {
 				w.pots, w.kinds = append(w.pots, int32(id)), append(w.kinds, int32(kind))

@@ -26,6 +26,7 @@ type lease struct {
 type leasedPot struct {
 	pot.Pot
 
+	version  string // of the row, which the lease has written: its xmin
 	contents string // as contentsSQL has returned them
 }
 
@@ -73,9 +74,10 @@ SELECT count(*) FROM locked`
 const contentsSQL = `coalesce((SELECT json_object_agg(denomination, coin_count ORDER BY denomination)::text
                  FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0), '{}')`
 
-// leaseSQL leases the pots that are free, or whose lease has expired, and returns them with their coins as of the
-// statement's snapshot; "others" are those that are there and were not leased. It waits for no row: a pot that is
-// leased fails its condition before any lock, and one that another session is leasing is skipped. It may be sent twice.
+// leaseSQL leases the pots that are free, or whose lease has expired, and returns them with the versions of their rows,
+// and with their coins as of the statement's snapshot; "others" are those that are there and were not leased. It waits
+// for no row: a pot that is leased fails its condition before any lock, and one that another session is leasing is
+// skipped. It may be sent twice.
 const leaseSQL = `
 WITH free AS MATERIALIZED (
     SELECT id, lock
@@ -87,10 +89,11 @@ WITH free AS MATERIALIZED (
     UPDATE pyggpot.pot AS p
        SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
      WHERE p.id = ANY(ARRAY(SELECT id FROM free))
-    RETURNING p.id, p.max_coins, ` + contentsSQL + ` AS contents
+    RETURNING p.id, p.max_coins, p.xmin AS version, ` + contentsSQL + ` AS contents
 )
 SELECT coalesce(array_agg(id), '{}') AS ids,
        coalesce(array_agg(max_coins), '{}') AS max_coins,
+       coalesce(array_agg(version), '{}') AS versions,
        coalesce(array_agg(contents), '{}') AS contents,
        (SELECT count(*) FROM free WHERE lock <> $2) AS expired,
        CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
@@ -103,6 +106,7 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 	var leased struct {
 		IDs      pq.Int32Array  `db:"ids"`
 		MaxCoins pq.Int32Array  `db:"max_coins"`
+		Versions pq.StringArray `db:"versions"`
 		Contents pq.StringArray `db:"contents"`
 		Expired  int64          `db:"expired"`
 		Others   pq.Int32Array  `db:"others"`
@@ -114,7 +118,7 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 
 	l.pots = make(map[pot.ID]leasedPot, len(leased.IDs))
 	for i, id := range leased.IDs {
-		p := leasedPot{pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}, leased.Contents[i]}
+		p := leasedPot{pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}, leased.Versions[i], leased.Contents[i]}
 		if err := json.Unmarshal([]byte(p.contents), &p.Contents); err != nil {
 			return nil, fmt.Errorf("the coins of a pot: %w", err)
 		}
@@ -136,7 +140,7 @@ func idsOf(group []pot.Change) pq.Int32Array {
 }
 
 // releaseSQL ends the leases that a replica still has. It waits for rows that other replicas lock while they wait for
-// these pots.
+// these pots. It may be sent twice: a late second one costs another group of the replica a retry at most.
 const releaseSQL = `
 WITH ours AS MATERIALIZED (
     SELECT id
@@ -150,7 +154,8 @@ WITH ours AS MATERIALIZED (
 UPDATE pyggpot.pot AS p
    SET lock = NULL, lock_expire_time = NULL
   FROM ours AS o
- WHERE p.id = o.id`
+ WHERE p.id = o.id
+RETURNING p.id`
 
 const (
 	// releaseWithin bounds a release, and releaseWait its wait for a row.
@@ -163,5 +168,6 @@ const (
 func (s *Store) release(ctx context.Context, _ any, group []pot.Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	_, _ = s.db.Once().ExecContext(ctx, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
+	var released []int32
+	_ = s.db.Repeatable().SelectContext(ctx, &released, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
 }

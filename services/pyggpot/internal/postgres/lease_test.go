@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -53,21 +54,33 @@ func TestRetries(t *testing.T) {
 	wantTotal(t, db, 2)
 }
 
-// send leases the pots of a group, calls meanwhile, and sends the group. It returns what the slot has stored.
-func (r replica) send(t *testing.T, db *sqlx.DB, meanwhile func(), group ...pot.Change) string {
+// mustTake leases the pots of a group.
+func (r replica) mustTake(t *testing.T, group ...pot.Change) (token any) {
+	t.Helper()
+	token, held, err := r.take(t.Context(), groupcommit.Attempt{SkipLocked: true}, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(held, true) {
+		t.Fatalf("held: %v, want none", held)
+	}
+	return token
+}
+
+// send sends a group with its lease, in a new slot. The channel gets what the slot has stored.
+func (r replica) send(t *testing.T, db *sqlx.DB, token any, group ...pot.Change) <-chan string {
 	t.Helper()
 	const slot = "01890000-0000-7000-8000-000000000000"
 	apptest.Execute(t, db, `INSERT INTO pyggpot.slots (id, attempt, used_at) VALUES ('`+slot+`', 0, clock_timestamp())`)
-	a := groupcommit.Attempt{Slot: slot, Number: 1, LockWait: time.Second, SkipLocked: true}
-	var err error
-	if a.Lease, _, err = r.take(t.Context(), a, group); err != nil {
-		t.Fatal(err)
-	}
-	meanwhile()
-	if err = r.sendGroup(t.Context(), r.db.Once(), &a, group); err != nil {
-		t.Error(err)
-	}
-	return string(a.Answers)
+	a := groupcommit.Attempt{Slot: slot, Number: 1, LockWait: time.Minute, Lease: token}
+	stored := make(chan string, 1)
+	go func() {
+		if err := r.sendGroup(t.Context(), r.db.Once(), &a, group); err != nil {
+			t.Error(err)
+		}
+		stored <- string(a.Answers)
+	}()
+	return stored
 }
 
 // TestFence: a group whose lease of a pot has expired, or is another's, or was released, and one that has read other
@@ -90,8 +103,10 @@ func TestFence(t *testing.T) {
 			t.Parallel()
 			r, db, _ := open(t)
 			first, second := mustCreate(t, r, "first", 10), mustCreate(t, r, "second", 10)
-			meanwhile := func() { apptest.Execute(t, db, tc.meanwhile) }
-			if got := r.send(t, db, meanwhile, gold(first, 1), gold(second, 5)); got != tc.want {
+			group := []pot.Change{gold(first, 1), gold(second, 5)}
+			lease := r.mustTake(t, group...)
+			apptest.Execute(t, db, tc.meanwhile)
+			if got := <-r.send(t, db, lease, group...); got != tc.want {
 				t.Errorf("stored %s, want %s", got, tc.want)
 			}
 			var stored int64
@@ -101,6 +116,32 @@ func TestFence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAStalledGroupLosesNothing: a group waits at the row of its first pot. Meanwhile the replica's next group leases
+// and changes the second one, and one more leases it. The first group's snapshot is older than all that: it must not
+// write the coins that it has read.
+func TestAStalledGroupLosesNothing(t *testing.T) {
+	t.Parallel()
+	r, db, _ := open(t)
+	first, second := mustCreate(t, r, "first", 10), mustCreate(t, r, "second", 10)
+	group := []pot.Change{gold(first, 1), gold(second, 5)}
+	lease := r.mustTake(t, group...)
+	other := apptest.Hold(t, db, `SELECT FROM pyggpot.pot WHERE id = $1 FOR UPDATE`, int32(first))
+	stored := r.send(t, db, lease, group...)
+	apptest.WaitForBlocked(t, db, 1)
+
+	if err := r.add(t, second, 1); err != nil {
+		t.Error(err)
+	}
+	r.mustTake(t, gold(second, 1))
+	other.Rollback()
+
+	if got, want := <-stored, `[null,null]`; got != want {
+		t.Errorf("the group that waited stored %s, want %s", got, want)
+	}
+	r.release(t.Context(), lease, group)
+	wantTotal(t, db, 1)
 }
 
 // TestLostLeasesAreCounted: the fence refuses every try whose lease has expired before it.
@@ -168,10 +209,7 @@ func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 			r, db, _ := open(t, func(_ *groupcommit.Limits, o *Options) { o.TTL = time.Hour })
 			locked, other := mustCreate(t, r, "locked", 100), mustCreate(t, r, "free", 100)
 			if leased { // as by a group that could not release it
-				group := []pot.Change{gold(locked, 1)}
-				if _, _, err := r.take(t.Context(), groupcommit.Attempt{SkipLocked: true}, group); err != nil {
-					t.Fatal(err)
-				}
+				r.mustTake(t, gold(locked, 1))
 			}
 			holder := apptest.Hold(t, db, `SELECT FROM pyggpot.pot WHERE id = $1 FOR UPDATE`, int32(locked))
 
@@ -198,10 +236,7 @@ func TestReleaseWaitsForAnothersTry(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t)
 	group := []pot.Change{gold(mustCreate(t, r, "pot", 10), 1)}
-	l, _, err := r.take(t.Context(), groupcommit.Attempt{SkipLocked: true}, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := r.mustTake(t, group...)
 	other := apptest.Hold(t, db, `SELECT FROM pyggpot.pot FOR UPDATE`)
 	done := make(chan bool)
 	go func() {

@@ -75,6 +75,24 @@ func contend(t *testing.T, stores []replica, ids []pot.ID) int64 {
 	return made.Load()
 }
 
+// TestALostReleaseIsSentAgain: a connection ends before the server gets a release. The pot is free all the same.
+func TestALostReleaseIsSentAgain(t *testing.T) {
+	t.Parallel()
+	direct, db, dsn := open(t)
+	group := []pot.Change{gold(mustCreate(t, direct, "pot", 10), 1)}
+	proxy := faultproxy.New(t, dsn)
+	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+	lease := r.mustTake(t, group...)
+
+	proxy.Cut(faultproxy.BeforeStatement, faultproxy.RST, faultproxy.Matching("pyggpot.pot"))
+	r.release(t.Context(), lease, group)
+
+	if proxy.Cuts() != 1 {
+		t.Errorf("%d cuts, want 1", proxy.Cuts())
+	}
+	wantTotal(t, db, 0)
+}
+
 // TestLostReplyOfANewPot: the reply to the COMMIT of a new pot is lost. Its caller gets the pot.
 func TestLostReplyOfANewPot(t *testing.T) {
 	t.Parallel()
