@@ -25,8 +25,7 @@ const (
 	ErrOverflow rowlock.Code = "COUNT_OVERFLOW"
 	// ErrKeyConflict means that the key was used for another request.
 	ErrKeyConflict rowlock.Code = "IDEMPOTENCY_KEY_CONFLICT"
-	// ErrNotSupported means that the service runs on a distributed database, which supports neither batches nor
-	// CreateMissing.
+	// ErrNotSupported says that the service runs on Citus, where it takes no keys, no batches and no CreateMissing.
 	ErrNotSupported rowlock.Code = "NOT_SUPPORTED"
 )
 

@@ -237,10 +237,10 @@ func TestSecretsComeFromAStore(t *testing.T) {
 	}
 }
 
-// wantMetric demands that events' README, which a test compares with a replica, has the metric.
+// wantMetric demands that events' reference page, which a test compares with a replica, has the metric.
 func wantMetric(t *testing.T, name string) {
 	t.Helper()
-	if !strings.Contains(read(t, "../../services/events/README.md"), "\n| `"+name+"` |") {
+	if !strings.Contains(read(t, "../../services/events/REFERENCE.md"), "\n| `"+name+"` |") {
 		t.Errorf("events have no metric %s", name)
 	}
 }

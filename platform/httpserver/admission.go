@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// permitWait bounds a request's wait for a permit. It is several times the 50 ms after which group commit knows that
-	// a row is locked by another transaction and refuses its callers: until then these may use up MAX_IN_FLIGHT, and that
-	// must not refuse other requests.
+	// permitWait limits how long a request waits for a permit. Group commit needs 50 ms to notice a locked row; it then
+	// sends that row's callers to a lane and refuses those beyond the lane's share. Until it notices, these callers may
+	// hold every permit, and no other request is to be refused because of them.
 	permitWait = 250 * time.Millisecond
 	// waitingPerPermit bounds the waiting requests, as a multiple of MAX_IN_FLIGHT.
 	waitingPerPermit = 16

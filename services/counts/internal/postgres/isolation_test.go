@@ -104,7 +104,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	wantValue(t, s, "locked", 0)
 }
 
-// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the slow lane: the other
+// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the lane: the other
 // counts do not wait for each of them.
 func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()

@@ -53,14 +53,14 @@ func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store 
 	return s
 }
 
-// asRuntime makes the two accounts of README.md, migrates as the owner and returns the DSN of the other.
+// asRuntime makes the two accounts of REFERENCE.md, migrates as the owner and returns the DSN of the other.
 func asRuntime(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(dbtest.EmptyMariaDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func asRuntime(t *testing.T) string {
 	return u.String()
 }
 
-// The account of a replica needs no more rights than README.md gives it.
+// The account of a replica needs no more rights than REFERENCE.md gives it.
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	eventtest.Exercise(t, func(t *testing.T) (one, other eventtest.Store) {

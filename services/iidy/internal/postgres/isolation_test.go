@@ -21,7 +21,7 @@ import (
 const others = 30
 
 // delaysNoOther starts four calls for an item that another transaction has locked, runs free while they wait, and
-// releases the row. No call of free may go through the slow lane, the four must wait until the row is free, and
+// releases the row. No call of free may go through a lane, the four must wait until the row is free, and
 // counted of them must count.
 func delaysNoOther(r *rig, change attempt.Change, release func(), counted int, free func()) {
 	r.Helper()

@@ -7,15 +7,15 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/app"
 )
 
-const readme = "../../README.md"
+const reference = "../../REFERENCE.md"
 
-// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
-func TestReadme(t *testing.T) {
+// The reference page shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	apptest.ReferenceShowsConfiguration(t, reference, new(app.Config))
 	r := start(t, nil)
 	r.want(t, "POST", items+"/a", "", 201, "ADDED 1")
-	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "iidy_")
+	apptest.ReferenceShowsMetrics(t, reference, r.Replica, "iidy_")
 	apptest.SeriesAreBounded(t, r.Replica, r.API,
 		"/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
 }

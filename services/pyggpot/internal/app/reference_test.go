@@ -7,15 +7,15 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 
-const readme = "../../README.md"
+const reference = "../../REFERENCE.md"
 
-// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
-func TestReadme(t *testing.T) {
+// The reference page shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	apptest.ReferenceShowsConfiguration(t, reference, new(app.Config))
 	r, _ := start(t, nil)
 	apptest.Get(t, r.API+"/docs")
-	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "pyggpot_")
+	apptest.ReferenceShowsMetrics(t, reference, r.Replica, "pyggpot_")
 	apptest.SeriesAreBounded(t, r.Replica, r.API, "/pyggpot.pot.Pot/CreatePot", "/pyggpot.pot.Pot/%s", "/twirp/%s/%s")
 }
 

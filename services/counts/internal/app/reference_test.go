@@ -9,15 +9,15 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-const readme = "../../README.md"
+const reference = "../../REFERENCE.md"
 
-// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
-func TestReadme(t *testing.T) {
+// The reference page shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	apptest.ReferenceShowsConfiguration(t, reference, new(app.Config))
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
 	want(t, "POST", r.API+internalCounts, `{"itemId":"a"}`, 201, "")
-	apptest.ReadmeNamesMetrics(t, readme, r, "counts_")
+	apptest.ReferenceShowsMetrics(t, reference, r, "counts_")
 	apptest.SeriesAreBounded(t, r, r.API, counts+"%s/increase", counts+"%s/%s", internalCounts, internalCounts+"/%s")
 }
 

@@ -7,16 +7,16 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/app"
 )
 
-const readme = "../../README.md"
+const reference = "../../REFERENCE.md"
 
-// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
-func TestReadme(t *testing.T) {
+// The reference page shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	apptest.ReferenceShowsConfiguration(t, reference, new(app.Config))
 	dsn, _ := open(t)
 	r := start(t, dsn, nil)
 	r.pay(t, "k", body(1, goodCard)).paid(t)
-	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "payments_")
+	apptest.ReferenceShowsMetrics(t, reference, r.Replica, "payments_")
 	apptest.SeriesAreBounded(t, r.Replica, r.API, "/v1/payments", "/v1/payments/%s")
 }
 

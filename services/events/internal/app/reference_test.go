@@ -7,19 +7,19 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/app"
 )
 
-const readme = "../../README.md"
+const reference = "../../REFERENCE.md"
 
-// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
-func TestReadme(t *testing.T) {
+// The reference page shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	apptest.ReferenceShowsConfiguration(t, reference, new(app.Config))
 	onBoth(t, func(t *testing.T, open func(bool) string) {
 		t.Helper()
 		r := serve(t, open(false))
 		if a := post(t, r.api+"/events"); a.Status != 201 {
 			t.Fatal(a)
 		}
-		apptest.ReadmeNamesMetrics(t, readme, r.Replica, "events_")
+		apptest.ReferenceShowsMetrics(t, reference, r.Replica, "events_")
 		apptest.SeriesAreBounded(t, r.Replica, r.api, "/events", "/events/async", "/events/%s")
 	})
 }
