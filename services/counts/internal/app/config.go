@@ -13,7 +13,7 @@ type Config struct {
 
 	// InternalHTTPAddr, when set, serves /api/v1/internal/* instead of HTTPAddr.
 	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR"`
-	// CoalesceInFlight is how many groups of changes run at once.
+	// CoalesceInFlight limits the groups of changes that run at once.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 	// KeyTTL is the time to live of an Idempotency-Key.
 	KeyTTL time.Duration `env:"KEY_TTL" envDefault:"15m" min:"1m" max:"24h"`
