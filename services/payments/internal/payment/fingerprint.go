@@ -26,7 +26,7 @@ const (
 const MinSecret = sha256.Size
 
 // Fingerprints makes and compares fingerprints. With a secret they are HMACs. A bare
-// hash does not protect the card: whoever reads the table knows the other fields and can
+// hash does not protect the card: a reader of the table knows the other fields and can
 // try all card numbers.
 type Fingerprints struct {
 	secrets [][]byte // the first makes, all compare; without any, hashes are bare
