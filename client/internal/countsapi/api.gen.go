@@ -31,7 +31,7 @@ type Changed struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
 	ItemId ItemId `json:"itemId"`
 
-	// Value The value right after this very change.
+	// Value The value right after this change.
 	Value int64 `json:"value"`
 }
 
@@ -51,7 +51,7 @@ type Count struct {
 	ItemId       ItemId `json:"itemId"`
 	CurrentValue int64  `json:"currentValue"`
 
-	// LastUpdatedAt The database's time of the last change, UTC with microseconds.
+	// LastUpdatedAt The time of the last change by the database's clock, in UTC with microseconds.
 	//
 	// Examples: 2026-11-21T08:00:00.123456Z
 	LastUpdatedAt time.Time `json:"lastUpdatedAt"`
@@ -67,7 +67,7 @@ type ItemChange struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
 	ItemId ItemId `json:"itemId"`
 
-	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes.
+	// Amount The amount to add, as digits: not 0, and not the smallest int64, which no other amount undoes.
 	Amount int64 `json:"amount"`
 }
 
@@ -138,32 +138,32 @@ type UnsupportedMediaType = Problem
 
 // ChangeCountsParams defines parameters for ChangeCounts.
 type ChangeCountsParams struct {
-	// Create true creates counts that do not exist, with 0, before the changes.
+	// Create If true, missing counts are created with 0 before the changes.
 	Create *bool `form:"create,omitempty" json:"create,omitempty"`
 
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DecreaseCountParams defines parameters for DecreaseCount.
 type DecreaseCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IncreaseCountParams defines parameters for IncreaseCount.
 type IncreaseCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResetCountParams defines parameters for ResetCount.
 type ResetCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -171,34 +171,34 @@ type ResetCountParams struct {
 type ListCountsParams struct {
 	ItemIds *[]ItemId `form:"itemIds,omitempty" json:"itemIds,omitempty"`
 
-	// Prefix The beginning of the ids; empty for all.
+	// Prefix A prefix of the ids; empty for all.
 	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
 
-	// After The page begins with the next id after this one, which need not exist.
+	// After The page begins after this id, which need not exist.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
-	// Limit The most counts on the page.
+	// Limit The maximum number of counts on the page.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // InitializeCountParams defines parameters for InitializeCount.
 type InitializeCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteCountParams defines parameters for DeleteCount.
 type DeleteCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetCountParams defines parameters for SetCount.
 type SetCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -293,10 +293,9 @@ type ClientInterface interface {
 
 	// ChangeCountsWithBody Change several counts
 	//
-	// All changes are applied or none. Each value is as if the changes had come one by one, in
-	// the order asked; a count may occur more than once. A problem with one change has its place
-	// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
-	// overflow.
+	// All changes are applied or none. They are applied one by one, in the order given; a count
+	// may occur more than once. A problem with one change names it in `field`:
+	// `changes[3].itemId`. A missing count is reported before an overflow.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -305,10 +304,9 @@ type ClientInterface interface {
 
 	// ChangeCounts Change several counts
 	//
-	// All changes are applied or none. Each value is as if the changes had come one by one, in
-	// the order asked; a count may occur more than once. A problem with one change has its place
-	// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
-	// overflow.
+	// All changes are applied or none. They are applied one by one, in the order given; a count
+	// may occur more than once. A problem with one change names it in `field`:
+	// `changes[3].itemId`. A missing count is reported before an overflow.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -354,15 +352,15 @@ type ClientInterface interface {
 
 	// ListCounts Read several counts
 	//
-	// Either by `itemIds`: in the order asked, each id once, missing ones left out. A comma is
+	// Either by `itemIds`: in the order given, each id once, without missing ones. A comma is
 	// part of an id. `itemIds[]` is another spelling of `itemIds`.
 	//
 	// Or a page, by at least one of `prefix`, `after` and `limit`: the counts whose ids begin with
-	// the prefix, in byte order of the ids. The header Link names the next page; the last one has
-	// none. `?prefix=` pages all counts. Each page is as of its own moment, and a count that is
-	// there all the time is on exactly one page.
+	// the prefix, in byte order of the ids. The header Link has the URL of the next page; the last
+	// page has none. `?prefix=` pages all counts. Each page is its own snapshot, and a count that
+	// exists throughout is on exactly one page.
 	//
-	// Both in one request, or neither, is 400.
+	// A request with both, or with neither, gets 400.
 	//
 	// Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 	ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -408,10 +406,9 @@ type ClientInterface interface {
 
 // ChangeCountsWithBody Change several counts
 //
-// All changes are applied or none. Each value is as if the changes had come one by one, in
-// the order asked; a count may occur more than once. A problem with one change has its place
-// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
-// overflow.
+// All changes are applied or none. They are applied one by one, in the order given; a count
+// may occur more than once. A problem with one change names it in `field`:
+// `changes[3].itemId`. A missing count is reported before an overflow.
 //
 // Takes any type of body and a specified content type.
 //
@@ -430,10 +427,9 @@ func (c *Client) ChangeCountsWithBody(ctx context.Context, params *ChangeCountsP
 
 // ChangeCounts Change several counts
 //
-// All changes are applied or none. Each value is as if the changes had come one by one, in
-// the order asked; a count may occur more than once. A problem with one change has its place
-// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
-// overflow.
+// All changes are applied or none. They are applied one by one, in the order given; a count
+// may occur more than once. A problem with one change names it in `field`:
+// `changes[3].itemId`. A missing count is reported before an overflow.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -539,15 +535,15 @@ func (c *Client) ResetCount(ctx context.Context, itemId ItemId, params *ResetCou
 
 // ListCounts Read several counts
 //
-// Either by `itemIds`: in the order asked, each id once, missing ones left out. A comma is
+// Either by `itemIds`: in the order given, each id once, without missing ones. A comma is
 // part of an id. `itemIds[]` is another spelling of `itemIds`.
 //
 // Or a page, by at least one of `prefix`, `after` and `limit`: the counts whose ids begin with
-// the prefix, in byte order of the ids. The header Link names the next page; the last one has
-// none. `?prefix=` pages all counts. Each page is as of its own moment, and a count that is
-// there all the time is on exactly one page.
+// the prefix, in byte order of the ids. The header Link has the URL of the next page; the last
+// page has none. `?prefix=` pages all counts. Each page is its own snapshot, and a count that
+// exists throughout is on exactly one page.
 //
-// Both in one request, or neither, is 400.
+// A request with both, or with neither, gets 400.
 //
 // Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 func (c *Client) ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

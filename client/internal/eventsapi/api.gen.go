@@ -169,7 +169,7 @@ type ClientInterface interface {
 
 	// CreateEvent Add an event with a value
 	//
-	// A body is ignored. The value is a random word.
+	// The value is a random word. A body is ignored.
 	//
 	// Corresponds with POST /events (the `CreateEvent` operationId).
 	CreateEvent(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -206,7 +206,7 @@ func (c *Client) CountEvents(ctx context.Context, reqEditors ...RequestEditorFn)
 
 // CreateEvent Add an event with a value
 //
-// A body is ignored. The value is a random word.
+// The value is a random word. A body is ignored.
 //
 // Corresponds with POST /events (the `CreateEvent` operationId).
 func (c *Client) CreateEvent(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {

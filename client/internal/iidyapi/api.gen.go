@@ -234,11 +234,11 @@ type DeleteItemsTextBody = string
 
 // DeleteItemsParams defines parameters for DeleteItems.
 type DeleteItemsParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
-	// MinAttempts Replaces the body.
+	// MinAttempts Use instead of a body.
 	MinAttempts *MinAttempts `form:"min_attempts,omitempty" json:"min_attempts,omitempty"`
 }
 
@@ -257,8 +257,8 @@ type ChangeItemsTextBody = string
 type ChangeItemsParams struct {
 	Action *ChangeItemsParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
 	// Count Required with action=claim.
@@ -276,22 +276,22 @@ type IncrementItemsTextBody = string
 
 // IncrementItemsParams defines parameters for IncrementItems.
 type IncrementItemsParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // IncrementItemParams defines parameters for IncrementItem.
 type IncrementItemParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // DeleteItemParams defines parameters for DeleteItem.
 type DeleteItemParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
@@ -299,8 +299,8 @@ type DeleteItemParams struct {
 type AddItemParams struct {
 	Action *AddItemParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
@@ -401,8 +401,8 @@ type ClientInterface interface {
 
 	// DeleteItemsWithBody Delete items
 	//
-	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-	// that many attempts.
+	// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+	// attempts.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -411,8 +411,8 @@ type ClientInterface interface {
 
 	// DeleteItems Delete items
 	//
-	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-	// that many attempts.
+	// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+	// attempts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -421,8 +421,8 @@ type ClientInterface interface {
 
 	// DeleteItemsWithTextBody Delete items
 	//
-	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-	// that many attempts.
+	// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+	// attempts.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
@@ -431,7 +431,7 @@ type ClientInterface interface {
 
 	// ListItems List items
 	//
-	// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+	// Returns items in byte order. For the next page, pass the last item as after_id, or follow the header
 	// Link.
 	//
 	// Corresponds with GET /iidy/v1/batch/lists/{list} (the `ListItems` operationId).
@@ -440,12 +440,12 @@ type ClientInterface interface {
 	// ChangeItemsWithBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-	// renews the lease of the items that the claim still holds, action=release frees them.
+	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds; action=release frees them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -455,12 +455,12 @@ type ClientInterface interface {
 	// ChangeItems Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-	// renews the lease of the items that the claim still holds, action=release frees them.
+	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds; action=release frees them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -470,12 +470,12 @@ type ClientInterface interface {
 	// ChangeItemsWithTextBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-	// renews the lease of the items that the claim still holds, action=release frees them.
+	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds; action=release frees them.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
@@ -518,7 +518,7 @@ type ClientInterface interface {
 
 	// CountItems Count a list's items
 	//
-	// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+	// Counts the items by attempts and claims. The time is proportional to the length of the list. A
 	// list without items does not exist; its counts are 0.
 	//
 	// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
@@ -536,15 +536,15 @@ type ClientInterface interface {
 
 	// GetItem Get an item's attempts
 	//
-	// HEAD is supported too.
+	// HEAD is also supported.
 	//
 	// Corresponds with GET /iidy/v1/lists/{list}/{item} (the `GetItem` operationId).
 	GetItem(ctx context.Context, list List, item Item, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AddItem Add or increment an item
 	//
-	// Without action the item is added with 0 attempts; adding an item that is in the list changes
-	// nothing and counts 0. action=increment counts a failed attempt.
+	// Without action the item is added with 0 attempts. Adding an item that is already in the list
+	// changes nothing and counts 0. action=increment counts a failed attempt.
 	//
 	// Corresponds with POST /iidy/v1/lists/{list}/{item} (the `AddItem` operationId).
 	AddItem(ctx context.Context, list List, item Item, params *AddItemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -552,8 +552,8 @@ type ClientInterface interface {
 
 // DeleteItemsWithBody Delete items
 //
-// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-// that many attempts.
+// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+// attempts.
 //
 // Takes any type of body and a specified content type.
 //
@@ -572,8 +572,8 @@ func (c *Client) DeleteItemsWithBody(ctx context.Context, list List, params *Del
 
 // DeleteItems Delete items
 //
-// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-// that many attempts.
+// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+// attempts.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -592,8 +592,8 @@ func (c *Client) DeleteItems(ctx context.Context, list List, params *DeleteItems
 
 // DeleteItemsWithTextBody Delete items
 //
-// Deletes the items of the body or, with min_attempts and without a body, the items with at least
-// that many attempts.
+// Deletes the items of the body, or, with min_attempts and no body, the items with at least that many
+// attempts.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -612,7 +612,7 @@ func (c *Client) DeleteItemsWithTextBody(ctx context.Context, list List, params 
 
 // ListItems List items
 //
-// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+// Returns items in byte order. For the next page, pass the last item as after_id, or follow the header
 // Link.
 //
 // Corresponds with GET /iidy/v1/batch/lists/{list} (the `ListItems` operationId).
@@ -631,12 +631,12 @@ func (c *Client) ListItems(ctx context.Context, list List, params *ListItemsPara
 // ChangeItemsWithBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-// renews the lease of the items that the claim still holds, action=release frees them.
+// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds; action=release frees them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -656,12 +656,12 @@ func (c *Client) ChangeItemsWithBody(ctx context.Context, list List, params *Cha
 // ChangeItems Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-// renews the lease of the items that the claim still holds, action=release frees them.
+// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds; action=release frees them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -681,12 +681,12 @@ func (c *Client) ChangeItems(ctx context.Context, list List, params *ChangeItems
 // ChangeItemsWithTextBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
-// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
-// renews the lease of the items that the claim still holds, action=release frees them.
+// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds; action=release frees them.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -779,7 +779,7 @@ func (c *Client) IncrementItem(ctx context.Context, list List, item Item, params
 
 // CountItems Count a list's items
 //
-// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+// Counts the items by attempts and claims. The time is proportional to the length of the list. A
 // list without items does not exist; its counts are 0.
 //
 // Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
@@ -827,7 +827,7 @@ func (c *Client) DeleteItem(ctx context.Context, list List, item Item, params *D
 
 // GetItem Get an item's attempts
 //
-// HEAD is supported too.
+// HEAD is also supported.
 //
 // Corresponds with GET /iidy/v1/lists/{list}/{item} (the `GetItem` operationId).
 func (c *Client) GetItem(ctx context.Context, list List, item Item, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -844,8 +844,8 @@ func (c *Client) GetItem(ctx context.Context, list List, item Item, reqEditors .
 
 // AddItem Add or increment an item
 //
-// Without action the item is added with 0 attempts; adding an item that is in the list changes
-// nothing and counts 0. action=increment counts a failed attempt.
+// Without action the item is added with 0 attempts. Adding an item that is already in the list
+// changes nothing and counts 0. action=increment counts a failed attempt.
 //
 // Corresponds with POST /iidy/v1/lists/{list}/{item} (the `AddItem` operationId).
 func (c *Client) AddItem(ctx context.Context, list List, item Item, params *AddItemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -45,7 +45,7 @@ type Card struct {
 	ExpYear  int    `json:"exp_year"`
 }
 
-// NewCard Given to the processor; number and cvc are never stored and never logged.
+// NewCard Passed to the processor; number and cvc are never stored or logged.
 type NewCard struct {
 	// Number Passes the Luhn check.
 	Number   string `json:"number"`
@@ -56,21 +56,21 @@ type NewCard struct {
 
 // NewPayment defines model for NewPayment.
 type NewPayment struct {
-	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
+	// RideId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
+	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
+	// RiderId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
+	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
 	RiderId Reference `json:"rider_id"`
 
-	// Amount In minor units, written as digits; 1250 EUR are 12.50 euros, 1250 JPY are 1250 yen.
+	// Amount In minor units, as digits; 1250 is 12.50 euros in EUR and 1250 yen in JPY.
 	Amount int64 `json:"amount"`
 
 	// Currency ISO 4217, legal tender.
 	Currency string `json:"currency"`
 
-	// Card Given to the processor; number and cvc are never stored and never logged.
+	// Card Passed to the processor; number and cvc are never stored or logged.
 	Card NewCard `json:"card"`
 }
 
@@ -78,12 +78,12 @@ type NewPayment struct {
 type Payment struct {
 	Id openapi_types.UUID `json:"id"`
 
-	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
+	// RideId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
+	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
+	// RiderId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
+	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
 	RiderId  Reference `json:"rider_id"`
 	Amount   int64     `json:"amount"`
 	Currency string    `json:"currency"`
@@ -97,7 +97,7 @@ type Payment struct {
 	DeclineCode *string `json:"decline_code,omitempty"`
 	Card        Card    `json:"card"`
 
-	// CreatedAt The database's time, UTC with microseconds.
+	// CreatedAt The database's time, in UTC with microseconds.
 	//
 	// Examples: 2026-11-21T08:00:00.123456Z
 	CreatedAt time.Time `json:"created_at"`
@@ -130,8 +130,8 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
-// Reference An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
+// Reference An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
+// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
 type Reference = string
 
 // IdempotencyKey defines model for IdempotencyKey.
@@ -175,14 +175,14 @@ type ListPaymentsParams struct {
 	RideId Reference `form:"ride_id" json:"ride_id"`
 	Limit  *int      `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// After The next_after of an earlier answer. Opaque.
+	// After The next_after of the previous page. Opaque.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 }
 
 // CreatePaymentParams defines parameters for CreatePayment.
 type CreatePaymentParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each payment,
-	// the same one for each repeat. Refused when it holds a card number, as a Reference is.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same key. Use a new key for
+	// each payment, and the same key for each repeat. Like a Reference, it must not contain a card number.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
@@ -265,7 +265,7 @@ type ClientInterface interface {
 
 	// ListPayments List the payments of a ride
 	//
-	// Newest first. A ride has several when its keys were several, or one that expired.
+	// Newest first. A ride has several payments if it was paid with several keys, or after a key expired.
 	//
 	// Corresponds with GET /v1/payments (the `ListPayments` operationId).
 	ListPayments(ctx context.Context, params *ListPaymentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -292,7 +292,7 @@ type ClientInterface interface {
 
 // ListPayments List the payments of a ride
 //
-// Newest first. A ride has several when its keys were several, or one that expired.
+// Newest first. A ride has several payments if it was paid with several keys, or after a key expired.
 //
 // Corresponds with GET /v1/payments (the `ListPayments` operationId).
 func (c *Client) ListPayments(ctx context.Context, params *ListPaymentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -28,7 +28,7 @@ const (
 type Coins_Kind int32
 
 const (
-	// No kind: refused.
+	// No kind; refused.
 	Coins_UNKNOWN Coins_Kind = 0
 	// A bronze coin.
 	Coins_BRONZE Coins_Kind = 1
@@ -86,7 +86,7 @@ type Coins struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind, by its name or its number.
 	Kind Coins_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=pyggpot.coin.Coins_Kind" json:"kind,omitempty"`
-	// The number: at least one in a request.
+	// The number; at least one in a request.
 	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -196,7 +196,7 @@ type RemoveCoinsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The pot.
 	PotId int32 `protobuf:"varint,1,opt,name=pot_id,json=potId,proto3" json:"pot_id,omitempty"`
-	// How many to remove at random, after those of coins; 0 is allowed when coins are given.
+	// The number to remove at random, after those in coins; 0 is allowed if coins are given.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// The coins to remove by kind; entries of the same kind are summed.
 	Coins         []*Coins `protobuf:"bytes,3,rep,name=coins,proto3" json:"coins,omitempty"`
@@ -255,7 +255,7 @@ func (x *RemoveCoinsRequest) GetCoins() []*Coins {
 	return nil
 }
 
-// CoinsListResponse has the coins that were added or removed: kinds ascending, each once, without the unchanged ones.
+// CoinsListResponse has the coins that were added or removed: kinds ascending, each once, without unchanged kinds.
 type CoinsListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The coins that were added or removed.

@@ -31,7 +31,7 @@ type CreatePotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name: letters and digits, the first two in a row, then with a single space, underscore or hyphen in between.
 	PotName string `protobuf:"bytes,1,opt,name=pot_name,json=potName,proto3" json:"pot_name,omitempty"`
-	// How many coins fit in: more than five.
+	// The maximum number of coins: more than five.
 	MaxCoins      int32 `protobuf:"varint,2,opt,name=max_coins,json=maxCoins,proto3" json:"max_coins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -176,9 +176,9 @@ func (x *ViewPotByNameRequest) GetPotName() string {
 // ListPotsRequest names the page to list.
 type ListPotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The page, from 1 on.
+	// The page; the first is 1.
 	Page int32 `protobuf:"varint,1,opt,name=page,proto3" json:"page,omitempty"`
-	// How many pots a page has; 0 stands for 25.
+	// The number of pots on a page; 0 means 25.
 	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -235,11 +235,11 @@ type PotResponse struct {
 	PotId int32 `protobuf:"varint,1,opt,name=pot_id,json=potId,proto3" json:"pot_id,omitempty"`
 	// Its name.
 	PotName string `protobuf:"bytes,2,opt,name=pot_name,json=potName,proto3" json:"pot_name,omitempty"`
-	// How many coins fit in.
+	// The maximum number of coins.
 	MaxCoins int32 `protobuf:"varint,3,opt,name=max_coins,json=maxCoins,proto3" json:"max_coins,omitempty"`
 	// When it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Its coins: kinds ascending, each once, without the kinds that have none.
+	// Its coins: kinds ascending, each once, without kinds that it does not hold.
 	Coins         []*coin.Coins `protobuf:"bytes,5,rep,name=coins,proto3" json:"coins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,7 +317,7 @@ type PotListResponse struct {
 	TotalPotCount int32 `protobuf:"varint,1,opt,name=total_pot_count,json=totalPotCount,proto3" json:"total_pot_count,omitempty"`
 	// The request.
 	Request *ListPotsRequest `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
-	// The pots of the page; none beyond the last one.
+	// The pots of the page; empty after the last page.
 	Pots          []*PotResponse `protobuf:"bytes,3,rep,name=pots,proto3" json:"pots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// State is what the database holds of the counts and keys that some requests name, after it has locked the counts.
+// State holds the counts and keys that a group of requests names, as read after the counts were locked.
 type State struct {
 	// Values has the counts that exist.
 	Values map[ItemID]int64
-	// Locked has the counts that another transaction has locked, so that nothing is known of them.
+	// Locked has the counts that another transaction has locked; their values are unknown.
 	Locked map[ItemID]bool
 	// Keys has the keys that are taken.
 	Keys map[KeyID]Taken
@@ -30,7 +30,7 @@ type Taken struct {
 	Answer      Answer
 }
 
-// Decision is what some requests are told, and what must be written for that.
+// Decision holds the answers to a group of requests, and the writes that make them true.
 type Decision struct {
 	// Answers has one element for each request.
 	Answers []Answer
@@ -40,7 +40,7 @@ type Decision struct {
 	Keys map[KeyID]Taken
 }
 
-// Write is what becomes of one count.
+// Write is the change of one count in the database.
 type Write struct {
 	ItemID ItemID
 	Kind   WriteKind
@@ -53,8 +53,8 @@ type Write struct {
 // WriteKind says how a count is written.
 type WriteKind uint8
 
-// The kinds of writes. AddTo adds By to the count that the database holds; Replace stands where the count was set, or
-// where the sum leaves int64 and the value does not.
+// The kinds of writes. AddTo adds By to the stored value. Replace stores Value: the count was set, or the sum of the
+// adds overflows although the value does not.
 const (
 	AddTo WriteKind = iota
 	Replace
@@ -65,9 +65,9 @@ const (
 // Decide applies requests one after the other. It is pure: the repository locks the counts, reads the state, and writes
 // the decision in one transaction.
 //
-// A request whose key is taken, in the state or by an earlier one of the requests, gets the first answer, or is refused
-// where its fingerprint differs. A key that was taken without a Caller is taken for all callers. A request of a locked
-// count is held up and takes no key. A refusal takes the key as an applied change does.
+// A request whose key is taken, in the state or by an earlier request, gets the first answer; it is refused if its
+// fingerprint differs. A key that was taken without a Caller is taken for all callers. A request for a locked count is
+// held up and takes no key. A refusal takes the key just as an applied change does.
 func Decide(requests []Request, s State) Decision {
 	d := decider{State: s, counts: make(map[ItemID]*count, len(s.Values)), taken: make(map[KeyID]Taken)}
 	for id, value := range s.Values {
@@ -85,8 +85,8 @@ func Decide(requests []Request, s State) Decision {
 type decider struct {
 	State
 
-	counts map[ItemID]*count // of those that exist or did
-	taken  map[KeyID]Taken   // by the requests
+	counts map[ItemID]*count // those that exist, or existed before
+	taken  map[KeyID]Taken   // by these requests
 }
 
 // count is one count while requests are applied.
@@ -94,11 +94,11 @@ type count struct {
 	existed, exists bool
 	value           int64
 	changed         bool
-	replaced        bool  // by does not tell the value
+	replaced        bool  // the value is not the stored one plus by
 	by              int64 // the sum of what was added
 }
 
-// decide applies one request, unless its key is taken or a count of it is locked.
+// decide applies one request, unless its key is taken or one of its counts is locked.
 func (d *decider) decide(r Request) Answer {
 	if first, taken := d.first(r.Key); taken {
 		a := first.repeated(r.Key)
@@ -134,8 +134,8 @@ func (d *decider) first(k Key) (Taken, bool) {
 	return Taken{}, false
 }
 
-// Candidates returns the names under which a key may have been taken: by its caller, and without one. The zero Key has
-// none.
+// Candidates returns the names under which a key may have been taken: with its caller, and without one. The zero Key
+// has none.
 func (k Key) Candidates() []KeyID {
 	switch {
 	case k.Value == "":
@@ -156,7 +156,7 @@ func (t Taken) repeated(k Key) Answer {
 	return a
 }
 
-// apply applies one request whole, or refuses it and changes nothing.
+// apply applies all of one request, or refuses it and changes nothing.
 func (d *decider) apply(r Request) Answer {
 	if r.Operation == Add {
 		return d.add(r)
@@ -218,14 +218,14 @@ func (d *decider) add(r Request) Answer {
 	return Answer{Values: values, At: d.Now}
 }
 
-// addTo applies a change that fits.
+// addTo applies a change that does not overflow.
 func (d *decider) addTo(change Change) {
 	c := d.counts[change.ItemID]
 	if c == nil {
 		c = new(count)
 		d.counts[change.ItemID] = c
 	}
-	if !c.exists { // it is created
+	if !c.exists { // create it
 		c.exists, c.value, c.replaced = true, 0, true
 	}
 
@@ -240,7 +240,7 @@ func Sum(a, b int64) (sum int64, fits bool) {
 	return sum, (sum > a) == (b > 0)
 }
 
-// writes returns what the requests have made of the counts.
+// writes returns the writes for the counts that the requests have changed.
 func (d *decider) writes() []Write {
 	all := make([]Write, 0, len(d.counts))
 	for _, id := range slices.Sorted(maps.Keys(d.counts)) {

@@ -24,22 +24,22 @@ type plainAdd struct {
 
 func (a plainAdd) lane() string { return a.id }
 
-// rowOverhead is the size of a change on the wire beside its id, in bytes: integers as digits, and separators.
+// rowOverhead is the size in bytes of a change on the wire without its id: integers as digits, and separators.
 const rowOverhead = 64
 
 func (a plainAdd) size() int { return len(a.id) + rowOverhead }
 
-// addAnswer is the value after an add as a number, or one of the words below; null where the row is locked.
+// addAnswer is the value after an add as a number, one of the words below, or null if the row is locked.
 type addAnswer = json.RawMessage
 
 const (
 	addMissing = `"missing"`
-	// addFull says that the adds of a group do not all fit. What fits alone is then decided in a transaction.
+	// addFull says that the adds of a group would overflow together. A transaction then decides each of them.
 	addFull = `"full"`
 )
 
 // errFull stands for addFull.
-var errFull = errors.New("counts: the adds of the group do not all fit")
+var errFull = errors.New("counts: the adds of the group would overflow together")
 
 // add makes a plain change and returns the value after it. Concurrent adds share one statement.
 func (s *Store) add(ctx context.Context, c counting.Change) (int64, error) {
@@ -63,11 +63,11 @@ func (s *Store) add(ctx context.Context, c counting.Change) (int64, error) {
 
 // addSums are the adds of a group, summed up by count.
 type addSums struct {
-	// For each count: its id, the sum of its adds, and the values from which every step stays within int64.
+	// For each count: its id, the sum of its adds, and the range of values from which no step overflows.
 	ids             []string
 	deltas          []int64
 	lowest, highest []int64
-	// For each add: the place of its count, from 1 on, and the sum of the count's adds up to this one.
+	// For each add: the index of its count, from 1, and the sum of that count's adds up to this one.
 	places, running []int64
 }
 
@@ -89,7 +89,7 @@ func sumUp(group []plainAdd) *addSums {
 	return s
 }
 
-// step adds to the sum of count n and returns the new sum. A sum that leaves int64 fits to no value.
+// step adds to the sum of count n and returns the new sum. If that overflows, no value of the count is in range.
 func (s *addSums) step(n int, delta int64) int64 {
 	sum, fits := counting.Sum(s.deltas[n], delta)
 	if !fits || s.lowest[n] > s.highest[n] {
@@ -103,10 +103,10 @@ func (s *addSums) step(n int, delta int64) int64 {
 	return sum
 }
 
-// The statements lock their slot first, and the locks of the counts depend on it: where the slot does not hold the
-// attempt before, nothing is locked or changed, and no row comes back. lock_timeout is set in a sub-select that is
-// evaluated before a row is touched, which saves the round trip of a SET LOCAL. waited is the time in seconds until all
-// rows were locked, by the server's clock; commit and network are not in it.
+// The statements lock their slot first, and lock counts only if the slot holds the previous attempt. Otherwise they
+// change nothing and return no row. A sub-select sets lock_timeout before any row is touched, which saves the round
+// trip of a SET LOCAL. waited is the time in seconds until all rows were locked, by the server's clock, without commit
+// and network.
 const (
 	addSlotSQL = `
 WITH slot AS MATERIALIZED (
@@ -148,11 +148,12 @@ const addOneSQL = addSlotSQL + `, changed AS (
 SELECT d.answers, coalesce((SELECT waited FROM changed), 0) AS waited
   FROM done d`
 
-// addSeveralSQL returns the statement that locks counts as they come and then changes them. A
-// count that is held and not changed would leave int64. One that is there and not held is locked: its adds go to its
-// lane. The clock is read when the counts are held. What a count was before is looked up in an object, because the planner
-// takes arrays for short ones: a join with them makes a group of 500 a fifth slower. lock is SKIP LOCKED or empty; only puts a condition that the counts
-// are of one shard.
+// addSeveralSQL returns the statement that locks counts in any order and then changes them.
+// A count that is held but not changed would overflow. One that exists but is not held is locked by another session:
+// its adds go to its lane. The clock is read once the counts are held. The values before the change are looked up in an
+// object: the planner expects short arrays, and a join with one makes a group of 500 a fifth slower.
+//
+// lock is SKIP LOCKED or empty; only adds the condition that the counts are on one shard.
 func addSeveralSQL(lock string, only condition) string {
 	return addSlotSQL + `, held AS MATERIALIZED (
     SELECT v.item_id, c.n, c.delta, c.lowest, c.highest
@@ -193,6 +194,7 @@ func (s *Store) sendAdds(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []plainAdd,
 ) error {
 	sums := sumUp(group)
+
 	query := s.texts.addSeveral
 	var args []any
 	switch {
@@ -206,5 +208,6 @@ func (s *Store) sendAdds(
 		args = append(args, pq.StringArray(sums.ids), pq.Int64Array(sums.deltas), pq.Int64Array(sums.lowest),
 			pq.Int64Array(sums.highest), pq.Int64Array(sums.running), pq.Int64Array(sums.places))
 	}
+
 	return a.Run(ctx, session, query, append([]any{a.Place}, args...)...)
 }

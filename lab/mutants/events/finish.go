@@ -47,19 +47,20 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	from := s.start.next()
 	n, last, err := s.work(ctx, limit, from, value)
 	if err == nil && n < limit && from != heapStart {
-		// No more events follow that place, so the next claim reads from the start.
+		// No more events follow, so the next claim reads from the start.
 		s.start.reset()
 		if n == 0 {
 			n, last, err = s.work(ctx, limit, heapStart, value)
 		}
 	}
+
 	if err == nil && n == limit {
 		s.start.move(last)
 	}
 	return n, err
 }
 
-// work runs one transaction. It returns how many events it worked, and the place of the last one.
+// work runs one transaction. It returns the number of events and the ctid of the last one.
 func (s *Store) work(
 	ctx context.Context, limit int, from string, value func(event.ID) string,
 ) (n int, last string, err error) {
@@ -71,6 +72,7 @@ func (s *Store) work(
 		if len(rows) == 0 {
 			return errNothing
 		}
+
 		ids, places, values := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 		for i, r := range rows {
 			ids[i], places[i], values[i] = r.ID, r.Place, value(event.ID(r.ID))
@@ -84,11 +86,13 @@ func (s *Store) work(
 			return err
 		}
 		if moved != int64(len(rows)) {
-			return fmt.Errorf("%d events of %d claimed ones were finished: nothing is stored", moved, len(rows))
+			return fmt.Errorf("%d of %d claimed events were finished: nothing is stored", moved, len(rows))
 		}
+
 		n, last = len(rows), rows[len(rows)-1].Place
 		return nil
 	})
+
 	if err == errNothing { //nolint:errorlint // returned as it is
 		return 0, "", nil
 	}

@@ -2,12 +2,12 @@
 
 package postgres
 
-// leaseClock is the begin of the transaction, not the time at which it gets its row.
+// leaseClock is the start of the transaction, not the time at which it gets its row.
 const leaseClock = `now()`
 
-// claimedSQL selects the items that a change may touch: all when it names no claim, $2, else those of the claim while
-// its lease lasts. stillClaimedSQL does so again when all rows are locked: meanwhile the lease may have ended. On Citus
-// what changes rows cannot read the clock itself, but the CTE that has.
+// claimedSQL selects the items that a change may touch: all if it names no claim, $2, otherwise those that the claim
+// holds while its lease lasts. stillClaimedSQL checks that again once all rows are locked: the lease may have ended
+// meanwhile. On Citus an UPDATE or DELETE cannot read the clock, so a CTE reads it.
 const (
 	claimedSQL = `($2 = '' OR (l.claim = nullif($2, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)`
 

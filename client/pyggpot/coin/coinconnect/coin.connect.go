@@ -45,11 +45,11 @@ const (
 type CoinClient interface {
 	// Add coins to a pot
 	//
-	// All of them or, when they do not fit (failed_precondition), none.
+	// All of them, or none if they do not fit (failed_precondition).
 	AddCoins(context.Context, *connect.Request[coin.AddCoinsRequest]) (*connect.Response[coin.CoinsListResponse], error)
 	// Remove coins from a pot
 	//
-	// As many as the pot has: the given kinds first, then `count` coins at random, every coin equally likely.
+	// As many as the pot has: first the given kinds, then `count` coins at random, each coin equally likely.
 	RemoveCoins(context.Context, *connect.Request[coin.RemoveCoinsRequest]) (*connect.Response[coin.CoinsListResponse], error)
 }
 
@@ -99,11 +99,11 @@ func (c *coinClient) RemoveCoins(ctx context.Context, req *connect.Request[coin.
 type CoinHandler interface {
 	// Add coins to a pot
 	//
-	// All of them or, when they do not fit (failed_precondition), none.
+	// All of them, or none if they do not fit (failed_precondition).
 	AddCoins(context.Context, *connect.Request[coin.AddCoinsRequest]) (*connect.Response[coin.CoinsListResponse], error)
 	// Remove coins from a pot
 	//
-	// As many as the pot has: the given kinds first, then `count` coins at random, every coin equally likely.
+	// As many as the pot has: first the given kinds, then `count` coins at random, each coin equally likely.
 	RemoveCoins(context.Context, *connect.Request[coin.RemoveCoinsRequest]) (*connect.Response[coin.CoinsListResponse], error)
 }
 

@@ -49,7 +49,7 @@ const (
 type PotClient interface {
 	// Create an empty pot
 	//
-	// A name that another pot has is already_exists.
+	// Returns already_exists if the name is taken.
 	CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*connect.Response[pot.PotResponse], error)
 	// Read a pot
 	ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*connect.Response[pot.PotResponse], error)
@@ -57,8 +57,8 @@ type PotClient interface {
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
-	// One page, in the order of their ids, with the number of all pots, which takes time in proportion to it. A page behind
-	// the last one is empty. A page that has pots and begins after more than 1,000,000 others is out_of_range.
+	// One page, in the order of their ids, with the number of all pots; counting takes time proportional to it. A page after
+	// the last one is empty. A page that has pots and begins after more than 1,000,000 others returns out_of_range.
 	ListPots(context.Context, *connect.Request[pot.ListPotsRequest]) (*connect.Response[pot.PotListResponse], error)
 }
 
@@ -132,7 +132,7 @@ func (c *potClient) ListPots(ctx context.Context, req *connect.Request[pot.ListP
 type PotHandler interface {
 	// Create an empty pot
 	//
-	// A name that another pot has is already_exists.
+	// Returns already_exists if the name is taken.
 	CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*connect.Response[pot.PotResponse], error)
 	// Read a pot
 	ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*connect.Response[pot.PotResponse], error)
@@ -140,8 +140,8 @@ type PotHandler interface {
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
-	// One page, in the order of their ids, with the number of all pots, which takes time in proportion to it. A page behind
-	// the last one is empty. A page that has pots and begins after more than 1,000,000 others is out_of_range.
+	// One page, in the order of their ids, with the number of all pots; counting takes time proportional to it. A page after
+	// the last one is empty. A page that has pots and begins after more than 1,000,000 others returns out_of_range.
 	ListPots(context.Context, *connect.Request[pot.ListPotsRequest]) (*connect.Response[pot.PotListResponse], error)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Service describes the service: its command line, and how a replica is built.
+// Service describes the service: its command line and how to build a replica.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     "counts",
@@ -23,8 +23,8 @@ func Service() chassis.Service[Config] {
 	}
 }
 
-// longBodies bounds the memory for batches above 64 KiB that arrive; each takes up to three times as much while it is
-// worked on.
+// longBodies limits the memory for incoming batches above 64 KiB. Each needs up to three times its size while it is
+// processed.
 const longBodies = 32 << 20
 
 func settings(cfg Config) chassis.Settings {
@@ -47,6 +47,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+
 	cleaner := &cleaner{store: store, metrics: observer, log: c.Telemetry().Logger()}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close},
 		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cfg.CleanupInterval, cfg.CleanupInterval, cleaner.clean)})
@@ -58,10 +59,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	internal := external
 	if cfg.InternalHTTPAddr != "" {
-		if internal, err = c.AddListener("internal", cfg.InternalHTTPAddr, docs); err != nil {
+		internal, err = c.AddListener("internal", cfg.InternalHTTPAddr, docs)
+		if err != nil {
 			return err
 		}
 	}
+
 	service := counting.NewService(store, observer)
 	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())
 	return nil

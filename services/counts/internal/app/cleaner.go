@@ -8,15 +8,14 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// cleaner deletes expired keys on every replica. The replicas share the work by skipping rows that
-// another has locked.
+// cleaner deletes expired keys. Every replica runs one; they share the work by skipping rows that another has locked.
 type cleaner struct {
 	store   *postgres.Store
 	metrics *metrics.Metrics
 	log     *slog.Logger
 }
 
-// clean cleans once. A failure is logged and tried again at the next time.
+// clean deletes the expired keys once. It logs a failure; the next run tries again.
 func (c *cleaner) clean(ctx context.Context) {
 	err := c.store.DeleteExpired(ctx, c.metrics.Deleted)
 	if err != nil && ctx.Err() == nil { // else the replica is stopping

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// MaxItemIDBytes bounds an ItemID's length in bytes.
+	// MaxItemIDBytes limits the length of an ItemID in bytes.
 	MaxItemIDBytes = 255
-	// MaxItemsPerRead bounds the ids that one GetMany may ask for.
+	// MaxItemsPerRead limits the ids of one GetMany.
 	MaxItemsPerRead = 500
-	// MaxPageSize bounds the counts of one Page.
+	// MaxPageSize limits the counts of one Page.
 	MaxPageSize = 1000
-	// DefaultPageSize is the limit of a page that was asked for without one.
+	// DefaultPageSize is the size of a page when the request names no limit.
 	DefaultPageSize = 100
 )
 
 // ItemID names a counter: 1 to MaxItemIDBytes bytes of valid UTF-8 without
-// control characters. Ids are compared byte by byte; no Unicode normalisation
-// takes place.
+// control characters. Ids are compared byte by byte, without Unicode normalisation.
 type ItemID string
 
 // NewItemID checks s. The error wraps ErrInvalidItemID and says what is wrong
@@ -42,7 +41,7 @@ func NewItemID(s string) (ItemID, error) {
 	return ItemID(s), nil
 }
 
-// Amount is by how much a count changes: 1 to the largest int64.
+// Amount is the size of an increase or a decrease: 1 to the largest int64.
 type Amount int64
 
 // DefaultAmount is the amount of a request without one.

@@ -10,24 +10,24 @@
 //
 // # Invariants
 //
-//   - Only Initialize creates a count, and Apply where it is asked to; any other
-//     change of an absent one is [ErrNotFound] and creates nothing.
+//   - Only Initialize creates a count, and Apply when it is asked to. Any other
+//     change of an absent count returns [ErrNotFound] and creates nothing.
 //   - Each change is atomic in the database: n concurrent increases by one
 //     return n different consecutive values, through one replica or through many.
-//   - The changes of an [Update] are applied all or none, one after the other.
+//   - An [Update] applies all of its changes, one after the other, or none.
 //   - Of all requests with one [Key], the first is applied. The others get its
-//     answer, a refusal too, and change nothing; with other content they are
-//     [ErrKeyConflict].
-//   - A value stays within int64. A change that would leave it is [ErrOverflow]
-//     and changes nothing.
-//   - Every change, Reset and Set included, moves UpdatedAt to the database's
-//     clock at that moment.
+//     answer, even a refusal, and change nothing. A request with other content
+//     gets [ErrKeyConflict].
+//   - A value stays within int64. A change that would overflow returns
+//     [ErrOverflow] and changes nothing.
+//   - Every change, Reset and Set included, sets UpdatedAt to the database's
+//     current time.
 //
 // # On failure
 //
 // An acknowledged change is committed. When a replica dies, changes that it had
 // not acknowledged may or may not be applied; each is applied at most once. A
-// change of unknown outcome may be repeated with its key; without one a repeat may
-// count it twice. An error of this package means that nothing was changed; what an error of
-// the repository means is for its package to say.
+// change of unknown outcome is safe to repeat with its key; without a key it may
+// be counted twice. An error of this package means that nothing was changed. The
+// repository's package documents its other errors.
 package counting

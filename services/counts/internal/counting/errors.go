@@ -6,13 +6,13 @@ import "errors"
 var (
 	// ErrInvalidItemID says that an item id breaks the rules of ItemID.
 	ErrInvalidItemID = errors.New("the item id is not valid")
-	// ErrInvalidAmount says that an amount is below 1, or in an Update 0 or the smallest int64.
+	// ErrInvalidAmount says that an amount is below 1, or that the amount of an Update is 0 or the smallest int64.
 	ErrInvalidAmount = errors.New("the amount is not valid")
-	// ErrTooManyItems says that a read asked for no id or for more than MaxItemsPerRead.
+	// ErrTooManyItems says that a read names no id or more than MaxItemsPerRead.
 	ErrTooManyItems = errors.New("the number of item ids is not valid")
 	// ErrTooManyChanges says that an Update has no change or more than MaxChanges.
 	ErrTooManyChanges = errors.New("the number of changes is not valid")
-	// ErrInvalidLimit says that a page was asked for of less than one count or more than MaxPageSize.
+	// ErrInvalidLimit says that the limit of a page is below 1 or above MaxPageSize.
 	ErrInvalidLimit = errors.New("the limit is not valid")
 	// ErrKeyConflict says that the key was used for another request; this one did nothing.
 	ErrKeyConflict = errors.New("the idempotency key was used for another request")

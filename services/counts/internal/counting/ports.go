@@ -4,8 +4,9 @@ import "context"
 
 // ExternalCountUpdateAPI is the inbound port of the systems that count: changes
 // at high frequency. Each method returns the value right after each of its
-// changes. They return ErrNotFound for an absent id; all but Reset ErrOverflow;
-// with a key ErrKeyConflict. The caller leaves the fingerprint of a key empty.
+// changes. All return ErrNotFound for an absent id, ErrKeyConflict for a key that
+// belongs to another request, and all but Reset return ErrOverflow. The caller
+// leaves the fingerprint of a key empty.
 type ExternalCountUpdateAPI interface {
 	// Increase adds by to the count.
 	Increase(ctx context.Context, key Key, id ItemID, by Amount) (Result, error)
@@ -19,30 +20,31 @@ type ExternalCountUpdateAPI interface {
 }
 
 // InternalCountValueAPI is the inbound port of the system that manages which
-// counters exist. Its changes return ErrKeyConflict as those of the external
-// port do; replayed says that an earlier request with the key was answered so.
+// counters exist. Its changes return ErrKeyConflict like the external port;
+// replayed says that this is the answer to an earlier request with the key.
 type InternalCountValueAPI interface {
-	// Initialize creates the count; ErrExists when there is one.
+	// Initialize creates the count, or returns ErrExists.
 	Initialize(ctx context.Context, key Key, id ItemID, initial int64) (v CountValue, replayed bool, err error)
 	// Get returns one count, or ErrNotFound.
 	Get(ctx context.Context, id ItemID) (CountValue, error)
-	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order
-	// asked, each once, absent ones left out; ErrTooManyItems otherwise.
+	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order of
+	// the ids, each once, without absent ones. It returns ErrTooManyItems for
+	// any other number of ids.
 	GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
-	// Page returns the first limit counts, 1 to MaxPageSize, in byte order of
-	// their ids, whose id begins with prefix and is greater than after, and
-	// whether there are more; ErrInvalidLimit otherwise. Each page is as of its
-	// own moment.
+	// Page returns the first limit counts, in byte order of their ids, whose id
+	// begins with prefix and is greater than after, and whether there are more.
+	// It returns ErrInvalidLimit unless limit is 1 to MaxPageSize. Each page is
+	// its own snapshot.
 	Page(ctx context.Context, prefix, after string, limit int) (page []CountValue, more bool, err error)
-	// Set sets the value of the count, or ErrNotFound.
+	// Set sets the value of the count, or returns ErrNotFound.
 	Set(ctx context.Context, key Key, id ItemID, value int64) (v CountValue, replayed bool, err error)
-	// Delete deletes the count, or ErrNotFound.
+	// Delete deletes the count, or returns ErrNotFound.
 	Delete(ctx context.Context, key Key, id ItemID) (replayed bool, err error)
 }
 
 // Observer is the outbound port to the metrics.
 type Observer interface {
-	// Replayed is called for each stored answer that was returned again.
+	// Replayed is called for each stored answer that is returned again.
 	Replayed()
 	// Conflict is called for each ErrKeyConflict.
 	Conflict()
@@ -51,16 +53,16 @@ type Observer interface {
 // CountValueRepository is the outbound port. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
 	// Change makes one atomic change, which has committed when it returns, and never writes a value that was read
-	// before the count was locked. A request that is refused has an error of this package: see Answer.Err.
+	// before the count was locked. For a refused request it returns an error of this package: see Answer.Err.
 	//
-	// A change with a Key takes it in the same transaction. What it is answered first, a refusal too, every repeat is
-	// answered, with Answer.Replayed; ErrKeyConflict when the fingerprint differs. Two at once wait for each other.
-	// Every other error leaves the key free. A key that was taken without a Caller is taken for all callers.
+	// A change with a Key takes it in the same transaction. Every repeat gets the first answer, even a refusal, with
+	// Answer.Replayed set, or ErrKeyConflict when the fingerprint differs. Concurrent requests with one key wait for
+	// each other. Every other error leaves the key free. A key that was taken without a Caller is taken for all callers.
 	Change(ctx context.Context, r Request) (Answer, error)
 	// Find returns one count, or ErrNotFound.
 	Find(ctx context.Context, id ItemID) (CountValue, error)
-	// FindMany returns the counts of distinct ids, in any order, absent ones
-	// left out, all as of one moment.
+	// FindMany returns the counts of distinct ids, in any order, without absent
+	// ones, all from one snapshot.
 	FindMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
 	// Page returns the first limit counts, in byte order of their ids, whose
 	// id begins with prefix and is greater than after. Both are valid UTF-8

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Operation is what a Request does to its counts.
+// Operation says what a Request does to its counts.
 type Operation uint8
 
 // The operations.
 const (
 	// Add adds each change to its count.
 	Add Operation = iota
-	// Create stores a new count with the value Delta of the only change.
+	// Create stores a new count; its value is the Delta of the only change.
 	Create
-	// Set gives the count the value Delta of the only change.
+	// Set sets the count to the Delta of the only change.
 	Set
 	// Delete deletes the count of the only change.
 	Delete
@@ -28,19 +28,19 @@ type Request struct {
 	Key Key
 	// Changes has 1 to MaxChanges elements for Add and one for the other operations.
 	Changes []Change
-	// CreateMissing lets Add create the counts that do not exist, with 0, before the changes.
+	// CreateMissing makes Add create missing counts, with 0, before the changes.
 	CreateMissing bool
 }
 
-// Plain reports whether r adds to one count and no more: it has no key and creates nothing.
+// Plain reports whether r only adds to one count: it has no key and creates nothing.
 func (r Request) Plain() bool {
 	return r.Operation == Add && r.Simple()
 }
 
-// Simple reports whether r changes one count and has no key, so that it is of one shard.
+// Simple reports whether r changes one count and has no key, so that one shard can serve it.
 func (r Request) Simple() bool { return len(r.Changes) == 1 && r.Key.Value == "" && !r.CreateMissing }
 
-// Refusal says why a request changed nothing; it is empty where the request was applied.
+// Refusal says why a request changed nothing; it is empty for a request that was applied.
 type Refusal string
 
 // The refusals, each of which stands for an error of this package.
@@ -51,7 +51,7 @@ const (
 	refusedKey      Refusal = "key_conflict"
 )
 
-// err returns the error that stands for the refusal, or nil for none.
+// err returns the error for the refusal, or nil for none.
 func (r Refusal) err() error {
 	switch r {
 	case "":
@@ -73,22 +73,22 @@ func Refused(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOverflow)
 }
 
-// Answer is what a Request is told. It is stored as JSON, for the repeats of the request's key.
+// Answer is the result of a Request. It is stored as JSON under the request's key, for repeats.
 type Answer struct {
 	// Values are the counts after each change, in the order of the changes; none after a Delete or a refusal.
 	Values []int64 `json:"values,omitempty"`
 	// At is the database's time of the change.
 	At time.Time `json:"at,omitzero"`
-	// Refusal says that nothing was changed, and Index because of which change.
+	// Refusal says why nothing was changed. Index is the change that was refused.
 	Refusal Refusal `json:"refusal,omitempty"`
 	Index   int     `json:"index,omitempty"`
-	// Replayed says that an earlier request with the key was told this, and nothing was changed now.
+	// Replayed says that this answers an earlier request with the key, and nothing was changed now.
 	Replayed bool `json:"replayed,omitempty"`
 	// HeldUp says that another transaction has a count of the request locked. Nothing was decided.
 	HeldUp bool `json:"heldUp,omitempty"`
 }
 
-// Err returns the error that a refused r gets, within a *ChangeError where r has several changes, or nil.
+// Err returns the error for a refused r, in a *ChangeError if r has several changes, or nil.
 func (a Answer) Err(r Request) error {
 	err := a.Refusal.err()
 	if len(r.Changes) > 1 && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow)) {
@@ -97,7 +97,7 @@ func (a Answer) Err(r Request) error {
 	return err
 }
 
-// Count returns the count that an applied Create or Set of r has left.
+// Count returns the count after an applied Create or Set.
 func (a Answer) Count(r Request) CountValue {
 	if len(a.Values) == 0 {
 		return CountValue{}

@@ -50,6 +50,7 @@ func (s *Service) Apply(ctx context.Context, update Update) (Result, error) {
 	if n := len(update.Changes); n == 0 || n > MaxChanges {
 		return Result{}, fmt.Errorf("%w: there are %d, 1 to %d are allowed", ErrTooManyChanges, n, MaxChanges)
 	}
+
 	operation := "apply"
 	if update.Create {
 		operation = "create and apply"
@@ -65,7 +66,7 @@ func (s *Service) Apply(ctx context.Context, update Update) (Result, error) {
 	return result, err
 }
 
-// apply makes a change whose answer is the values after it.
+// apply makes a change and returns the values after it.
 func (s *Service) apply(ctx context.Context, r Request) (Result, error) {
 	a, err := s.change(ctx, r)
 	return Result{Values: a.Values, Replayed: a.Replayed}, err
@@ -96,11 +97,12 @@ func (s *Service) Get(ctx context.Context, id ItemID) (CountValue, error) {
 	return s.repo.Find(ctx, id)
 }
 
-// GetMany returns several counts in the order asked.
+// GetMany returns several counts in the order of the ids.
 func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error) {
 	if len(ids) == 0 || len(ids) > MaxItemsPerRead {
 		return nil, fmt.Errorf("%w: %d were asked for, 1 to %d are allowed", ErrTooManyItems, len(ids), MaxItemsPerRead)
 	}
+
 	distinct := make([]ItemID, 0, len(ids))
 	seen := make(map[ItemID]bool, len(ids))
 	for _, id := range ids {
@@ -109,10 +111,13 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 			distinct = append(distinct, id)
 		}
 	}
+
 	found, err := s.repo.FindMany(ctx, distinct)
 	if err != nil {
 		return nil, err
 	}
+
+	// The repository returns them in any order.
 	byID := make(map[ItemID]CountValue, len(found))
 	for _, v := range found {
 		byID[v.ItemID] = v

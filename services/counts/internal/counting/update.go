@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// MaxChanges bounds the changes of one Update.
+// MaxChanges limits the changes of one Update.
 const MaxChanges = 1000
 
 // Change adds Delta, which is not the smallest int64, to a count.
@@ -17,7 +17,7 @@ type Change struct {
 }
 
 // NewChange checks an id and an amount; the error wraps ErrInvalidItemID or ErrInvalidAmount. The smallest int64 is
-// refused because no int64 undoes it: its negative is none.
+// refused because no other amount undoes it: its negative overflows.
 func NewChange(itemID string, amount int64) (Change, error) {
 	id, err := NewItemID(itemID)
 	switch {
@@ -32,47 +32,50 @@ func NewChange(itemID string, amount int64) (Change, error) {
 }
 
 // Key makes a request repeatable: of all requests with one Caller and Value, the first is applied and the others get
-// its answer, for as long as the repository keeps keys. The zero Value stands for no key.
+// its answer, as long as the repository keeps the key. An empty Value means no key.
 type Key struct {
-	// Caller separates the keys of one system from those of another; empty where callers are not identified.
+	// Caller separates the keys of different systems; it is empty when callers are not identified.
 	Caller string
 	// Value has 1 to 255 printable ASCII characters.
 	Value string
-	// Fingerprint tells requests apart: a request with the Key of another one is ErrKeyConflict. Service sets it.
+	// Fingerprint identifies the request: another request with the same key gets ErrKeyConflict. Service sets it.
 	Fingerprint [16]byte
 }
 
-// of returns the key with the fingerprint of an operation on changes: of the values, not of the bytes on the wire.
+// of returns the key with the fingerprint of an operation and its changes. It hashes the parsed values, so that two
+// spellings of one request in JSON are the same.
 func (k Key) of(operation string, changes ...Change) Key {
 	if k.Value == "" {
 		return k
 	}
+
 	text := []byte(operation)
-	for _, c := range changes { // an item id holds no control character, so no two lists have one text
+	for _, c := range changes { // an item id has no control character, so different lists give different texts
 		text = append(text, '\n')
 		text = append(text, c.ItemID...)
 		text = append(text, '\n')
 		text = strconv.AppendInt(text, c.Delta, 10)
 	}
+
 	sum := sha256.Sum256(text)
 	copy(k.Fingerprint[:], sum[:])
 	return k
 }
 
-// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none.
+// Update holds 1 to MaxChanges changes. They are applied one after the other, all or none.
 type Update struct {
 	Key     Key
 	Changes []Change
-	// Create creates the counts that do not exist, with 0, before the changes.
+	// Create creates missing counts, with 0, before the changes.
 	Create bool
 }
 
-// Result holds what an Update made of the counts.
+// Result holds the counts after an Update.
 type Result struct {
 	// Values are the counts after each change, in the order of the changes.
 	Values []int64
-	// Replayed says that the answer is that of an earlier request with the same key, and nothing was changed now. It
-	// is set beside an error too.
+	// Replayed says that this answers an earlier request with the same key, and nothing was changed now. It may be set
+	// together with an error.
 	Replayed bool
 }
 

@@ -26,7 +26,7 @@ type Changed struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
 	ItemId ItemId `json:"itemId"`
 
-	// Value The value right after this very change.
+	// Value The value right after this change.
 	Value int64 `json:"value"`
 }
 
@@ -46,7 +46,7 @@ type Count struct {
 	ItemId       ItemId `json:"itemId"`
 	CurrentValue int64  `json:"currentValue"`
 
-	// LastUpdatedAt The database's time of the last change, UTC with microseconds.
+	// LastUpdatedAt The time of the last change by the database's clock, in UTC with microseconds.
 	//
 	// Examples: 2026-11-21T08:00:00.123456Z
 	LastUpdatedAt time.Time `json:"lastUpdatedAt"`
@@ -62,7 +62,7 @@ type ItemChange struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
 	ItemId ItemId `json:"itemId"`
 
-	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes.
+	// Amount The amount to add, as digits: not 0, and not the smallest int64, which no other amount undoes.
 	Amount int64 `json:"amount"`
 }
 
@@ -133,53 +133,53 @@ type UnsupportedMediaType = Problem
 
 // ChangeCountsParams defines parameters for ChangeCounts.
 type ChangeCountsParams struct {
-	// Create true creates counts that do not exist, with 0, before the changes.
+	// Create If true, missing counts are created with 0 before the changes.
 	Create *bool `form:"create,omitempty" json:"create,omitempty"`
 
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DecreaseCountParams defines parameters for DecreaseCount.
 type DecreaseCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IncreaseCountParams defines parameters for IncreaseCount.
 type IncreaseCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResetCountParams defines parameters for ResetCount.
 type ResetCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // InitializeCountParams defines parameters for InitializeCount.
 type InitializeCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteCountParams defines parameters for DeleteCount.
 type DeleteCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetCountParams defines parameters for SetCount.
 type SetCountParams struct {
-	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same
+	// key. Use a new key for each change, and the same key for each repeat.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 

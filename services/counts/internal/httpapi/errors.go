@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// The kinds of problems that only this service has.
+// The problems that only this service has.
 var (
 	countNotFound = problem.Define("COUNT_NOT_FOUND", http.StatusNotFound, "Count not found")
 	countExists   = problem.Define("COUNT_EXISTS", http.StatusConflict, "Count exists already")
@@ -19,13 +19,14 @@ var (
 	countOverflow = problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "Count overflow")
 )
 
-// ProblemOf returns what the client learns about an error of the domain, and nil for any other error.
+// ProblemOf returns the problem that tells the client about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	if change, ok := errors.AsType[*counting.ChangeError](err); ok {
 		p := ProblemOf(change.Err)
 		if p == nil {
 			return nil
 		}
+
 		member := fieldItemID
 		if p.Kind() == problem.InvalidField {
 			member = p.Field()
@@ -33,6 +34,7 @@ func ProblemOf(err error) *problem.Error {
 		field := fmt.Sprintf("%s[%d].%s", fieldChanges, change.Index, member)
 		return p.Kind().New(p.Detail(), problem.Field(field), problem.Cause(err))
 	}
+
 	return problem.Table{
 		{Err: counting.ErrNotFound, Kind: countNotFound, Detail: "No count has this item id.", Field: fieldItemID},
 		{Err: counting.ErrExists, Kind: countExists, Detail: "A count has this item id already.", Field: fieldItemID},
@@ -57,7 +59,7 @@ func ProblemOf(err error) *problem.Error {
 	}.Of(err)
 }
 
-// The names of the parts of a request that can be at fault.
+// The fields that a problem can name.
 const (
 	fieldItemID  = "itemId"
 	fieldItemIDs = "itemIds"

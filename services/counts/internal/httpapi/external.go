@@ -21,7 +21,7 @@ func (h handlers) DecreaseCount(c echo.Context, itemID ItemId, params DecreaseCo
 	return change(c, itemID, params.IdempotencyKey, h.external.Decrease)
 }
 
-// change serves increase and decrease, which differ in the port's method alone.
+// change serves increase and decrease, which differ only in the method of the port.
 func change(
 	c echo.Context, itemID ItemId, header *IdempotencyKey,
 	do func(context.Context, counting.Key, counting.ItemID, counting.Amount) (counting.Result, error),
@@ -36,10 +36,12 @@ func change(
 	}
 	amount := counting.DefaultAmount
 	if body.Amount != nil {
-		if amount, err = counting.NewAmount(*body.Amount); err != nil {
+		amount, err = counting.NewAmount(*body.Amount)
+		if err != nil {
 			return err
 		}
 	}
+
 	result, err := do(c.Request().Context(), key, id, amount)
 	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
@@ -56,6 +58,7 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountPar
 	if err := c.Bind(&struct{}{}); err != nil {
 		return err
 	}
+
 	result, err := h.external.Reset(c.Request().Context(), key, id)
 	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
@@ -69,10 +72,11 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 	if err != nil {
 		return invalid(fieldCreate, "The query is not well formed.", err)
 	}
-	// The generated code takes 1, t and TRUE for true.
+	// The generated code accepts 1, t and TRUE as true.
 	if create := query.Get(fieldCreate); params.Create != nil && create != strconv.FormatBool(*params.Create) {
 		return invalid(fieldCreate, "The parameter create must be true or false.", nil)
 	}
+
 	key, err := keyOf(c, params.IdempotencyKey)
 	if err != nil {
 		return err
@@ -81,18 +85,22 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 	if err := c.Bind(&body); err != nil {
 		return err
 	}
+
 	update := counting.Update{
 		Key: key, Changes: make([]counting.Change, len(body.Changes)), Create: params.Create != nil && *params.Create,
 	}
 	for i, asked := range body.Changes {
-		if update.Changes[i], err = counting.NewChange(asked.ItemId, asked.Amount); err != nil {
+		update.Changes[i], err = counting.NewChange(asked.ItemId, asked.Amount)
+		if err != nil {
 			return &counting.ChangeError{Index: i, Err: err}
 		}
 	}
+
 	result, err := h.external.Apply(c.Request().Context(), update)
 	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
+
 	answer := ChangedCounts{Values: make([]Changed, len(result.Values))}
 	for i, value := range result.Values {
 		answer.Values[i] = Changed{ItemId: body.Changes[i].ItemId, Value: value}

@@ -31,16 +31,18 @@ func (h handlers) InitializeCount(c echo.Context, params InitializeCountParams) 
 	if err := finish(c, key, replayed, err); err != nil {
 		return err
 	}
+
 	c.Response().Header().Set(echo.HeaderLocation, internalCounts+"/"+pathSegment(body.ItemId))
 	return c.JSON(http.StatusCreated, toCount(value))
 }
 
-// listCounts reads several counts, those of the ids or a page.
+// listCounts reads several counts, by their ids or as a page.
 func (h handlers) listCounts(c echo.Context) error {
 	ids, p, err := parseList(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
+
 	var values []counting.CountValue
 	if p != nil {
 		values, err = h.readPage(c, p)
@@ -50,6 +52,7 @@ func (h handlers) listCounts(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+
 	counts := make([]Count, len(values))
 	for i, v := range values {
 		counts[i] = toCount(v)
@@ -57,7 +60,7 @@ func (h handlers) listCounts(c echo.Context) error {
 	return c.JSON(http.StatusOK, counts)
 }
 
-// readPage reads a page, and names the next one in the header.
+// readPage reads a page, and links to the next one in the header.
 func (h handlers) readPage(c echo.Context, p *page) ([]counting.CountValue, error) {
 	values, more, err := h.internal.Page(c.Request().Context(), string(p.prefix), string(p.after), p.limit)
 	if err != nil {
@@ -92,6 +95,7 @@ func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams)
 	if err := c.Bind(&body); err != nil {
 		return err
 	}
+
 	value, replayed, err := h.internal.Set(c.Request().Context(), key, id, body.Value)
 	if err := finish(c, key, replayed, err); err != nil {
 		return err

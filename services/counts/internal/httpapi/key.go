@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// target reads what a change of one count names: the count, and the key if there is one.
+// target parses the id of a change of one count, and its key if it has one.
 func target(c echo.Context, itemID ItemId, header *IdempotencyKey) (counting.ItemID, counting.Key, error) {
 	id, err := counting.NewItemID(itemID)
 	if err != nil {
@@ -19,7 +19,8 @@ func target(c echo.Context, itemID ItemId, header *IdempotencyKey) (counting.Ite
 	return id, key, err
 }
 
-// keyOf parses the header Idempotency-Key, of the request's caller; without one it returns the zero key.
+// keyOf parses the header Idempotency-Key into a key of the request's caller. Without the header it returns the zero
+// key.
 func keyOf(c echo.Context, header *IdempotencyKey) (counting.Key, error) {
 	if header == nil {
 		return counting.Key{}, nil
@@ -28,9 +29,9 @@ func keyOf(c echo.Context, header *IdempotencyKey) (counting.Key, error) {
 	return counting.Key{Caller: auth.Caller(c.Request().Context()), Value: value}, err
 }
 
-// finish returns the error that answers a change which ended with err, nil for none. It marks the answer, a problem
-// too, as one that an earlier request got. A refusal that is kept under a key names no request, so that its repeats get
-// the same bytes.
+// finish turns the err of a change into the error to answer with, nil for none. It sets the header that marks a
+// replayed answer, on problems too. A refusal that is stored under a key names no request, so that repeats get the same
+// bytes.
 func finish(c echo.Context, key counting.Key, replayed bool, err error) error {
 	if replayed {
 		c.Response().Header().Set(idempotency.Replayed, "true")

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// parseList reads a query for several counts: the ids in the order asked, under either spelling of their parameter, or
-// the page. (url.ParseQuery keeps the order only within one spelling, so it gets one pair at a time.)
+// parseList parses a query for several counts: the ids in their order, under either spelling of the parameter, or a
+// page. url.ParseQuery keeps the order only within one spelling, so it gets one pair at a time.
 func parseList(query string) ([]counting.ItemID, *page, error) {
 	var ids []counting.ItemID
 	paging := make(map[string]string)
@@ -20,7 +20,8 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 		if err != nil {
 			return nil, nil, invalid(malformed(pair), "The query is not well formed.", err)
 		}
-		for name, value := range values { // one at most
+
+		for name, value := range values { // at most one
 			switch name {
 			case fieldItemIDs, fieldItemIDs + "[]":
 				id, err := parseID(fieldItemIDs, value[0])
@@ -30,12 +31,13 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 				ids = append(ids, id)
 			case fieldPrefix, fieldAfter, fieldLimit:
 				if _, twice := paging[name]; twice {
-					return nil, nil, invalid(name, "The parameter "+name+" is there twice.", nil)
+					return nil, nil, invalid(name, "The parameter "+name+" is given twice.", nil)
 				}
 				paging[name] = value[0]
 			}
 		}
 	}
+
 	switch {
 	case len(paging) == 0:
 		return ids, nil, nil
@@ -46,7 +48,7 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 	return nil, p, err
 }
 
-// malformed returns the parameter of a pair that does not parse: that of the page which it begins with, else itemIds.
+// malformed names the parameter of a pair that does not parse: a parameter of pages, else itemIds.
 func malformed(pair string) string {
 	name, _, _ := strings.Cut(pair, "=")
 	switch name {
@@ -58,7 +60,7 @@ func malformed(pair string) string {
 
 // page is a query for a page of counts.
 type page struct {
-	prefix, after counting.ItemID // empty: all, and from the first
+	prefix, after counting.ItemID // empty: all counts, from the first
 	limit         int
 }
 
@@ -66,18 +68,22 @@ func parsePage(paging map[string]string) (*page, error) {
 	p := page{limit: counting.DefaultPageSize}
 	var err error
 	if text := paging[fieldPrefix]; text != "" {
-		if p.prefix, err = parseID(fieldPrefix, text); err != nil {
+		p.prefix, err = parseID(fieldPrefix, text)
+		if err != nil {
 			return nil, err
 		}
 	}
 	if text := paging[fieldAfter]; text != "" {
-		if p.after, err = parseID(fieldAfter, text); err != nil {
+		p.after, err = parseID(fieldAfter, text)
+		if err != nil {
 			return nil, err
 		}
 	}
+
 	if text, ok := paging[fieldLimit]; ok {
+		// A number out of range becomes the largest, which the domain refuses.
 		limit, err := strconv.ParseUint(text, 10, 31)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // then it is the largest: the domain refuses it
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return nil, invalid(fieldLimit, "The limit must be digits.", err)
 		}
 		p.limit = int(limit)
@@ -85,7 +91,7 @@ func parsePage(paging map[string]string) (*page, error) {
 	return &p, nil
 }
 
-// next returns the target of the link to the page after the id.
+// next returns the URL of the page that begins after the id.
 func (p *page) next(after counting.ItemID) string {
 	query := url.Values{fieldLimit: {strconv.Itoa(p.limit)}, fieldAfter: {string(after)}}
 	if p.prefix != "" {
@@ -106,8 +112,8 @@ func invalid(field, detail string, cause error) error {
 	return problem.InvalidField.New(detail, problem.Field(field), problem.Cause(cause))
 }
 
-// pathSegment escapes an id as one segment of a path. The dots of the segments "." and ".." are escaped too: they mean
-// another place in a path. A browser may resolve them all the same (WHATWG URL), a program does not.
+// pathSegment escapes an id as one segment of a path. It also escapes the dots of "." and "..", which would otherwise
+// navigate. A browser may resolve them all the same (WHATWG URL), a program does not.
 func pathSegment(id string) string {
 	if id == "." || id == ".." {
 		return strings.ReplaceAll(id, ".", "%2E")

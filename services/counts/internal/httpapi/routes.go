@@ -14,7 +14,7 @@ import (
 // internalCounts is the path of the internal port.
 const internalCounts = "/api/v1/internal/counts"
 
-// Right returns what a request needs: the operations of the internal port are for administrators.
+// Right returns the right that a request needs: the internal port is for administrators.
 func Right(method, route string) auth.Right {
 	if strings.HasPrefix(route, internalCounts) {
 		return auth.Administer
@@ -28,9 +28,9 @@ type handlers struct {
 	internal counting.InternalCountValueAPI
 }
 
-// Register registers the operations of the contract: those of the internal port on internal, all others on external,
-// which may be the same. Each has a span of ops, which is nil without tracing. The route of listCounts is not
-// generated: parseList accepts two spellings of a parameter.
+// Register registers the operations of the contract: the internal port on internal, all others on external, which may
+// be the same. Each operation gets a span from ops, which is nil without tracing. The route of listCounts is not
+// generated because parseList accepts two spellings of a parameter.
 func Register(
 	external, internal *echo.Echo,
 	updates counting.ExternalCountUpdateAPI, values counting.InternalCountValueAPI, ops *telemetry.Operations,
@@ -42,6 +42,7 @@ func Register(
 		"initializeCount": "counts.initialize", "getCount": "counts.get", "listCounts": "counts.get_many",
 		"setCount": "counts.set", "deleteCount": "counts.delete",
 	})
+
 	all := echo.New() // passes each route on to the listener of its port
 	all.OnAddRouteHandler = func(_ string, r echo.Route, h echo.HandlerFunc, m []echo.MiddlewareFunc) {
 		if strings.HasPrefix(r.Path, internalCounts) {
@@ -50,6 +51,7 @@ func Register(
 		}
 		external.Add(r.Method, r.Path, h, m...)
 	}
+
 	RegisterHandlersWithOptions(all, h, RegisterHandlersOptions{OperationMiddlewares: spans})
 	all.GET(internalCounts, h.listCounts, spans["listCounts"]...)
 }

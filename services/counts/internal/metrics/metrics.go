@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Metrics implements the observer of the domain, and counts what is cleaned up.
+// Metrics implements the domain's observer, and counts deleted rows.
 type Metrics struct {
 	replays, conflicts prometheus.Counter
 	deleted            prometheus.Counter
@@ -31,6 +31,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			ConstLabels: prometheus.Labels{"table": "keys"},
 		}),
 	}
+
 	for _, c := range []prometheus.Collector{m.replays, m.conflicts, m.deleted} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of counts: %w", err)
@@ -45,5 +46,5 @@ func (m *Metrics) Replayed() { m.replays.Inc() }
 // Conflict implements counting.Observer.
 func (m *Metrics) Conflict() { m.conflicts.Inc() }
 
-// Deleted counts n expired keys.
+// Deleted counts n expired keys that were deleted.
 func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }

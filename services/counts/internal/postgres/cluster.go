@@ -2,11 +2,11 @@ package postgres
 
 import "github.com/rowlock/rowlock/platform/groupcommit"
 
-// Slots says where the slots are: on the shard of the counts that they prove a change of.
+// Slots places each slot on the shard of the counts whose change it proves.
 func Slots() groupcommit.SlotOption { return groupcommit.Beside("counts.count_values") }
 
 // distribution returns the statements that distribute the schema over a Citus cluster by item. Keys are not supported
-// there, and their table stays where it is.
+// there, so their table is not distributed.
 func distribution() []string {
 	return []string{
 		`SELECT create_distributed_table('counts.count_values', 'item_id')`,
@@ -14,19 +14,19 @@ func distribution() []string {
 	}
 }
 
-// texts are the statements that differ between one server and a Citus cluster. There each mention of the counts has the
-// condition that they are of one shard, so that the statement goes to a worker as a whole, with the locks in order. One
-// server does without: the condition is evaluated for each row, and a group of 64 counts took 2.1 ms instead of 1.2,
-// one of 500 took 62 ms instead of 6.5 (PostgreSQL 15). Nor does Citus take addOne, which is a fifth quicker than
+// texts are the statements that differ between one server and a Citus cluster. On Citus each mention of the counts has
+// the condition that they are on one shard, so that a worker gets the whole statement and locks in order. On one server
+// they leave it out: it is evaluated for each row, and makes a group of 64 counts take 2.1 ms instead of 1.2, and one
+// of 500 take 62 ms instead of 6.5 (PostgreSQL 15). Citus does not support addOne, which is a fifth faster than
 // addSeveral for a single count.
 type texts struct {
-	addOne              string // empty: addSeveral does it
+	addOne              string // empty: use addSeveral
 	addSeveral, addFree string
 	lock, lockFree      string
 	addTo, replace      string
 }
 
-// condition returns what is put behind others to have a condition of a shard.
+// condition returns the text that adds a shard's condition to a WHERE clause.
 type condition func(string) string
 
 func textsOf(distributed bool) texts {

@@ -22,8 +22,8 @@ SELECT k.caller, k.key, k.fingerprint, k.answer
   JOIN unnest($1::text[], $2::text[]) AS a (caller, key) ON k.caller = a.caller AND k.key = a.key
  WHERE k.expires_at > clock_timestamp()`
 
-// findKeys returns the keys of a group that are taken, by their caller or without one. The counts are locked by now, so
-// that the snapshot has the keys of all that changed them before.
+// findKeys returns the keys of a group that are taken, with their caller or without one. The counts must be locked, so
+// that the snapshot has the keys of every earlier change.
 func findKeys(
 	ctx context.Context, session groupcommit.Session, group []request,
 ) (map[counting.KeyID]counting.Taken, error) {
@@ -59,7 +59,7 @@ func findKeys(
 	return found, nil
 }
 
-// takeKeysSQL takes keys in byte order. One that has expired is taken over.
+// takeKeysSQL takes keys in byte order. It takes over expired ones.
 const takeKeysSQL = `
 INSERT INTO counts.idempotency_keys AS k (caller, key, fingerprint, answer, expires_at)
 SELECT a.caller, a.key, a.fingerprint, a.answer, statement_timestamp() + $5 * interval '1 microsecond'
@@ -70,8 +70,8 @@ SELECT a.caller, a.key, a.fingerprint, a.answer, statement_timestamp() + $5 * in
    SET fingerprint = excluded.fingerprint, answer = excluded.answer, expires_at = excluded.expires_at
  WHERE k.expires_at <= clock_timestamp()`
 
-// takeKeys stores keys with their answers. It waits for a key that another session is taking, and returns ErrSplit when
-// that was quicker.
+// takeKeys stores keys with their answers. It waits for a key that another session is taking, and returns ErrSplit if
+// the other session keeps it.
 func (s *Store) takeKeys(
 	ctx context.Context, session groupcommit.Session, taken map[counting.KeyID]counting.Taken, wait time.Duration,
 ) error {
@@ -98,9 +98,9 @@ func compareKeys(a, b counting.KeyID) int {
 	return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Value, b.Value))
 }
 
-// deleteKeysSQL deletes keys that have expired, the oldest first. It skips rows that another session has locked, a
-// cleaner or a request that takes an expired key, and so never waits. It begins where the last batch of the same run
-// has ended: the index keeps the rows that were deleted until they are vacuumed.
+// deleteKeysSQL deletes expired keys, the oldest first. It never waits: it skips rows that another cleaner, or a
+// request that takes over an expired key, has locked. It begins where the last batch of the same run ended, because the
+// index keeps deleted rows until they are vacuumed.
 const deleteKeysSQL = `
 WITH expired AS MATERIALIZED (
     SELECT ctid AS place, expires_at
@@ -114,15 +114,15 @@ WITH expired AS MATERIALIZED (
 )
 SELECT count(*) AS n, coalesce(max(expires_at), $1)::text AS last FROM deleted`
 
-// deleteBatch is how many rows a statement deletes: it holds their locks for milliseconds.
+// deleteBatch limits the rows of one statement, so that it holds their locks for milliseconds only.
 const deleteBatch = 1000
 
-// DeleteExpired deletes the keys that have expired, in batches that commit by themselves, and calls deleted with the
-// size of each.
+// DeleteExpired deletes the expired keys in batches, each in its own transaction, and calls deleted with the size of
+// each.
 func (s *Store) DeleteExpired(ctx context.Context, deleted func(n int)) error {
 	batch := struct {
 		N    int
-		Last string // when the last one of them expired
+		Last string // expiry of the last one
 	}{deleteBatch, "-infinity"}
 	for batch.N == deleteBatch {
 		// A read as far as the pool is concerned: it may be sent twice.

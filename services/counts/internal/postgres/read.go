@@ -38,6 +38,7 @@ func (s *Store) Find(ctx context.Context, id counting.ItemID) (counting.CountVal
 SELECT item_id, current_value, last_updated_at
   FROM counts.count_values
  WHERE item_id = $1`
+
 	var r row
 	err := s.limits.DB.GetContext(ctx, &r, query, string(id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -55,6 +56,7 @@ func (s *Store) FindMany(ctx context.Context, ids []counting.ItemID) ([]counting
 SELECT item_id, current_value, last_updated_at
   FROM counts.count_values
  WHERE item_id = ANY ($1)`
+
 	names := make([]string, len(ids))
 	for i, id := range ids {
 		names[i] = string(id)
@@ -67,9 +69,9 @@ SELECT item_id, current_value, last_updated_at
 	return toValues(rows), nil
 }
 
-// pageSQL reads at most the limit's rows, in the order of the index. A planner that knew the values would take some
-// ranges for short ones, and read and sort all of them for each page: so the end of the prefix stands outside, and the
-// others in sub-selects, whose results it does not estimate.
+// pageSQL reads at most limit rows, in the order of the index. A planner that sees the values may expect a short range,
+// and read and sort all of it for each page. So the end of the prefix stands in the outer query, and the other values
+// in sub-selects, which the planner does not estimate.
 const pageSQL = `
 SELECT item_id, current_value, last_updated_at
   FROM (SELECT item_id, current_value, last_updated_at
@@ -90,10 +92,9 @@ func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]co
 	return toValues(rows), nil
 }
 
-// prefixEnd returns the least text that is greater, in byte order, than every item id that begins with prefix. The
-// order of valid UTF-8 by bytes is the one by code points, so it is the prefix with its last code point replaced by
-// the next one; the greatest code point has none and is left out. (The next byte would do for bytes, but is not valid
-// UTF-8 in general.)
+// prefixEnd returns the least text that is greater, in byte order, than every item id that begins with prefix. Valid
+// UTF-8 sorts by bytes as it does by code points, so the result is the prefix with its last code point incremented; the
+// greatest code point is dropped first. (Incrementing the last byte would not always give valid UTF-8.)
 func prefixEnd(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
@@ -102,7 +103,7 @@ func prefixEnd(prefix string) string {
 			continue
 		}
 		next := last + 1
-		if !utf8.ValidRune(next) { // the surrogates, which have no place in UTF-8
+		if !utf8.ValidRune(next) { // skip the surrogates, which UTF-8 excludes
 			next = surrogateMax + 1
 		}
 		return prefix + string(next)
@@ -110,5 +111,5 @@ func prefixEnd(prefix string) string {
 	return strings.Repeat(string(utf8.MaxRune), counting.MaxItemIDBytes/utf8.UTFMax+1) // greater than every item id
 }
 
-// surrogateMax is the last of the code points that UTF-8 leaves out.
+// surrogateMax is the last surrogate, the range that UTF-8 excludes.
 const surrogateMax = 0xDFFF

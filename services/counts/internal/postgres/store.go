@@ -24,8 +24,8 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "counts", Distribution: distribution()}
 }
 
-// Session returns the session settings that the statements are written for. Each is planned once, for groups of any
-// size, and never uses a sequential scan: the cached plan must survive the growth of the tables.
+// Session returns the session settings that the statements rely on. Each statement is planned once, for groups of any
+// size, and never uses a sequential scan: the cached plan must survive table growth.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
@@ -35,7 +35,7 @@ type Store struct {
 	limits groupcommit.Limits
 	keyTTL time.Duration
 
-	distributed bool // over a Citus cluster
+	distributed bool // on a Citus cluster
 	texts       texts
 
 	adds    *groupcommit.Committer[string, plainAdd, addAnswer]
@@ -47,12 +47,11 @@ type Store struct {
 
 var _ counting.CountValueRepository = (*Store)(nil)
 
-// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups are under way: one for
-// lanes, one for reads and probes.
+// ReservedConns is the number of connections that COALESCE_IN_FLIGHT must leave in the pool: one for lanes, one for
+// reads and probes.
 const ReservedConns = 2
 
-// New returns a store on the database of limits, whose schema must have been migrated. A request with a key can be
-// repeated for keyTTL.
+// New returns a store on the database of limits, whose schema must be migrated. Keys are kept for keyTTL.
 func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 	s := &Store{
 		limits: limits, keyTTL: keyTTL, patient: groupcommit.NewPatient(limits, 2, aloneWait),
@@ -79,7 +78,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.adds.Close(ctx), s.changes.Close(ctx))
 }
 
-// Check returns an error that names the tables on which the role lacks a right, because every change would be refused.
+// Check returns an error that names the tables on which the role lacks a right: without it every change would fail.
 func Check(ctx context.Context, db *sqldb.DB) error {
 	const query = `SELECT coalesce(string_agg(name, ', '), '')
 		FROM unnest($1::text[]) AS name

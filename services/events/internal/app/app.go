@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// Service describes the service: its command line, and how a replica is built that serves the API and works no events.
+// Service describes the service: its command line, and how to build a replica that serves the API and works no events.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     "events",
@@ -62,7 +62,7 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	return nil
 }
 
-// common adds the parts that a server and a worker share: the store, its metrics and the watch over the backlog.
+// common adds the parts that a server and a worker share: the store, its metrics, and the watch on the backlog.
 //
 //nolint:ireturn // one of two adapters
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
@@ -75,6 +75,7 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	watch := &watch{queue: s, metrics: m, log: tel.Logger()}
 	c.Add(lifecycle.Part{Name: "backlog", Run: watch.run}, lifecycle.Part{Name: "group commit", Stop: s.Close})
 	return s, m, nil

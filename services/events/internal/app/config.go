@@ -9,24 +9,24 @@ import (
 type Config struct {
 	config.Common
 
-	// CoalesceInFlight is how many groups of new events run at once.
+	// CoalesceInFlight limits the groups of new events that run at once.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
-	// WorkerBatch is how many events one transaction works.
+	// WorkerBatch limits the events of one transaction.
 	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000"`
-	// WorkerConcurrency is how many transactions run at once.
+	// WorkerConcurrency is the number of transactions that run at once.
 	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1"`
 }
 
-// Help returns the variables' lines of the usage.
+// Help describes the variables.
 func (Config) Help() map[string]string {
 	return map[string]string{
-		"COALESCE_IN_FLIGHT": "serve: groups of new events that run at once; they take turns at the row of status",
-		"WORKER_BATCH":       "work: events claimed by one transaction, at most",
-		"WORKER_CONCURRENCY": "work: transactions of one process at once; less than DB_MAX_OPEN_CONNS",
+		"COALESCE_IN_FLIGHT": "serve: groups of new events that run at once; they take turns to lock the row of status",
+		"WORKER_BATCH":       "work: maximum number of events in one transaction",
+		"WORKER_CONCURRENCY": "work: transactions that a process runs at once; less than DB_MAX_OPEN_CONNS",
 	}
 }
 
-// Validate checks what no tag can express. Load calls it beside that of Common.
+// Validate checks what no tag can express. Load calls it after Common.Validate.
 func (c Config) Validate(f *config.Faults) {
 	if c.DatabaseURL != "" {
 		if _, err := sqldb.EngineOf(c.DatabaseURL); err != nil {
@@ -34,7 +34,7 @@ func (c Config) Validate(f *config.Faults) {
 		}
 	}
 	if c.MigrateDatabaseURL != "" && onMySQL(c.MigrateDatabaseURL) != onMySQL(c.DatabaseURL) {
-		f.Add("MIGRATE_DATABASE_URL must lead to the same kind of server as DATABASE_URL",
+		f.Add("MIGRATE_DATABASE_URL must name the same kind of server as DATABASE_URL",
 			"MIGRATE_DATABASE_URL", "DATABASE_URL")
 	}
 	if c.CoalesceInFlight > max(c.DBMaxOpenConns-reservedConns, 1) {

@@ -18,7 +18,7 @@ type store interface {
 	Close(ctx context.Context) error
 }
 
-// engines returns the engines that there is an adapter for.
+// engines returns the supported engines.
 func engines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
 
 // onMySQL reports whether url names a database of MySQL or MariaDB.
@@ -27,7 +27,7 @@ func onMySQL(url string) bool {
 	return err == nil && kind == sqldb.MySQL
 }
 
-// migrations returns those of the engine of DATABASE_URL.
+// migrations returns the migrations for the engine of DATABASE_URL.
 func migrations(c Config) migrate.Source {
 	if onMySQL(c.DatabaseURL) {
 		return mysql.Migrations()
@@ -35,7 +35,7 @@ func migrations(c Config) migrate.Source {
 	return postgres.Migrations()
 }
 
-// session returns the settings of each connection, which MySQL has none of.
+// session returns the session settings, none for MySQL.
 func session(c Config) map[string]string {
 	if onMySQL(c.DatabaseURL) {
 		return nil
@@ -43,7 +43,7 @@ func session(c Config) map[string]string {
 	return postgres.Session()
 }
 
-// check returns a function that refuses a database whose status cannot give ids.
+// check returns a function that refuses a database whose table status cannot give ids.
 func check(c Config) func(context.Context, *sqldb.DB) error {
 	if onMySQL(c.DatabaseURL) {
 		return mysql.Check
@@ -61,8 +61,8 @@ func openStore(c Config, limits groupcommit.Limits) (store, error) {
 	return postgres.New(limits)
 }
 
-// slotsIn returns the schema with the slots of new events: that of the migrations' history, because the two tables may
-// have no key, and a slot needs one. MySQL has none.
+// slotsIn returns the schema of the slots, empty for MySQL, which has none. The slots are beside the migrations'
+// history: they need a key, and the tables of schema events may have none.
 func slotsIn(c Config) string {
 	if onMySQL(c.DatabaseURL) {
 		return ""

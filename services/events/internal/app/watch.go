@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/metrics"
 )
 
-// watch counts the backlog. Every replica and every worker runs one, so that the metrics grow even when no worker is
-// left. It reads only the pending events.
+// watch measures the backlog. Every replica and every worker runs one, so that the metrics are right even when no
+// worker is left. It reads only the pending events.
 type watch struct {
 	queue   event.Queue
 	metrics *metrics.Metrics
@@ -20,7 +20,7 @@ type watch struct {
 
 const watchInterval = 10 * time.Second
 
-// run counts at once and then every watchInterval, 10 % more or less, until ctx ends.
+// run measures at once and then every watchInterval, give or take 10 %, until ctx ends.
 func (w *watch) run(ctx context.Context) error {
 	for {
 		w.count(ctx)
@@ -32,7 +32,7 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// count sets the metrics to the backlog, or to unknown.
+// count sets the metrics to the backlog, or marks them as unknown.
 func (w *watch) count(ctx context.Context) {
 	b, err := w.queue.Backlog(ctx)
 	if err == nil {

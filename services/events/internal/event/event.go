@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// MaxValueBytes bounds a value: the column is a varchar(255).
+// MaxValueBytes limits the length of a value: the column is a varchar(255).
 const MaxValueBytes = 255
 
-// ID identifies an event: 1 and up.
+// ID identifies an event. The first is 1.
 type ID int64
 
-// ParseID reads an id from a URL: digits without sign or leading zero, 1 to the largest int64. The error wraps
+// ParseID parses an id from a URL: digits without sign or leading zero, 1 to the largest int64. The error wraps
 // ErrInvalidID and does not repeat s.
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -24,7 +24,7 @@ func ParseID(s string) (ID, error) {
 // String returns the id in digits.
 func (id ID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// Event holds one event as it is in the database.
+// Event is one event as stored in the database.
 type Event struct {
 	ID ID
 	// Value has no meaning while the event is pending.
@@ -37,7 +37,7 @@ type Event struct {
 type Backlog struct {
 	// Pending is the number of pending events, claimed ones included.
 	Pending int64
-	// Distance is how many ids were given since the oldest pending one, itself included: its age in events, as no time
-	// is stored. 0 when none is pending.
+	// Distance is the age of the oldest pending event, counted in ids from its own on, because no time is stored; 0 when
+	// none is pending.
 	Distance int64
 }

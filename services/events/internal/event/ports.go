@@ -30,7 +30,7 @@ type New struct {
 	Pending bool
 }
 
-// Size returns roughly how many bytes the event takes on the wire to the database.
+// Size returns roughly the number of bytes that the event takes on the wire to the database.
 func (n New) Size() int {
 	const overhead = 32
 	return len(n.Value) + overhead
@@ -39,9 +39,9 @@ func (n New) Size() int {
 // Queue is the outbound port of the workers.
 type Queue interface {
 	// Work claims up to limit pending events that no other transaction has claimed, calls value for each, and stores
-	// the values, all in one transaction. It returns how many events it worked; 0 when there are none to claim. After
-	// an error nothing is stored, unless the error says that the outcome is unknown. value may be called again for
-	// the same event when the transaction is run again.
+	// the values, all in one transaction. It returns the number of events; 0 when there are none to claim. After an
+	// error nothing is stored, unless the error says that the outcome is unknown. When the transaction runs again, value
+	// may be called again for the same event.
 	Work(ctx context.Context, limit int, value func(ID) string) (int, error)
 	// Backlog counts the pending events.
 	Backlog(ctx context.Context) (Backlog, error)

@@ -2,7 +2,7 @@ package event
 
 import "context"
 
-// Service implements API on a repository. It holds no state of its own, so any number of replicas may run.
+// Service implements API on a repository. It has no state, so any number of replicas may run.
 type Service struct {
 	repo  Repository
 	value func() string
@@ -10,8 +10,7 @@ type Service struct {
 
 var _ API = (*Service)(nil)
 
-// NewService returns the domain's service on repo. value returns the value of an event that is created with one, such
-// as RandomWord.
+// NewService returns the domain's service on repo. value, such as RandomWord, returns the value of a created event.
 func NewService(repo Repository, value func() string) *Service {
 	return &Service{repo: repo, value: value}
 }

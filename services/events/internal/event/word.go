@@ -14,7 +14,8 @@ var wordsFile string
 var words = sync.OnceValue(func() []string { //nolint:gochecknoglobals // read only
 	var list []string
 	for line := range strings.Lines(wordsFile) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+		line = strings.TrimSpace(line)
+		if line != "" && line[0] != '#' {
 			list = append(list, line)
 		}
 	}

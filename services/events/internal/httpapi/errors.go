@@ -7,13 +7,13 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// The kind of problem that only this service has.
+// The problem that only this service has.
 var eventNotFound = problem.Define("EVENT_NOT_FOUND", http.StatusNotFound, "Event not found")
 
-// fieldID names the part of a request that can be at fault.
+// fieldID is the field that a problem can name.
 const fieldID = "id"
 
-// ProblemOf returns what the client learns about an error of the domain, and nil for any other error.
+// ProblemOf returns the problem that tells the client about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	return problem.Table{
 		{Err: event.ErrNotFound, Kind: eventNotFound, Detail: "No event has this id.", Field: fieldID},

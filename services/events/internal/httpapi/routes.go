@@ -11,8 +11,8 @@ import (
 // handlers implement the generated ServerInterface.
 type handlers struct{ events event.API }
 
-// Register registers the operations of the contract on e. Each has a span of ops, which is nil without tracing.
-// The route of getEvent is not generated: event.ParseID refuses more than the generated binding would.
+// Register registers the operations of the contract on e. Each gets a span from ops, which is nil without tracing. The
+// route of getEvent is not generated because event.ParseID refuses more than the generated binding does.
 func Register(e *echo.Echo, events event.API, ops *telemetry.Operations) {
 	h := handlers{events: events}
 	spans := httpserver.Operations(ops, map[string]string{

@@ -34,11 +34,11 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			Help: "Events added since the oldest pending one, itself included; 0 when none is pending.",
 		}),
 		claimed: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "events_claimed_batch_size", Help: "Events worked in one transaction.",
+			Name: "events_claimed_batch_size", Help: "Events worked by one transaction.",
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000},
 		}),
 		worked: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "events_worked_total", Help: "Events that this process has given a value.",
+			Name: "events_worked_total", Help: "Events to which this process gave a value.",
 		}),
 		empty: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "events_empty_polls_total", Help: "Polls that found no pending event.",
@@ -47,7 +47,9 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "events_failed_batches_total", Help: "Batches that were rolled back, or whose outcome is unknown.",
 		}),
 	}
+
 	m.BacklogUnknown()
+
 	for _, c := range []prometheus.Collector{m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of events: %w", err)

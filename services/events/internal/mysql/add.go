@@ -15,16 +15,16 @@ import (
 // transaction.
 func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
 
-// The statements of a group. There is no UPDATE ... RETURNING, so the row of status is locked first, as the source has
-// it.
+// The statements of a group. MySQL has no UPDATE ... RETURNING, so a SELECT locks the row of status first, as in the
+// source.
 const (
 	lockStatusSQL = `SELECT id FROM status FOR UPDATE`
 	takeIDsSQL    = `UPDATE status SET id = id + ?`
 	insertSQL     = `INSERT INTO events (id, value) VALUES `
 )
 
-// insertGroup sends a group: see groupcommit.Config.Send. All wait for the one row of status. InnoDB waits for locks in
-// whole seconds, so a.LockWait is rounded up to one.
+// insertGroup sends a group: see groupcommit.Config.Send. All groups wait for the one row of status. InnoDB waits for
+// locks in whole seconds, so a.LockWait is rounded up to one.
 func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []event.New) error {
 	var status []int64
 	begin := time.Now()
@@ -40,6 +40,7 @@ func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Atte
 	if err := change(ctx, s, 1, takeIDsSQL, len(group)); err != nil {
 		return err
 	}
+
 	ids := make([]int64, len(group))
 	args := make([]any, 0, 2*len(group))
 	for i, n := range group {
@@ -69,7 +70,7 @@ func change(ctx context.Context, s groupcommit.Session, want int, query string, 
 	return nil
 }
 
-// list returns n times item, separated by commas.
+// list repeats item n times, separated by commas.
 func list(item string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(item+", ", n), ", ")
 }

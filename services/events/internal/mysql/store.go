@@ -17,8 +17,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema's migrations. A schema is a database here: the URL's, where the history is a table
-// beside the service's two.
+// Migrations returns the schema's migrations. A schema is a database in MySQL, so the history is a table beside the
+// service's two.
 func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Engine: sqldb.MySQL, Schema: "events"}
 }
@@ -35,7 +35,7 @@ var (
 	_ event.Queue      = (*Store)(nil)
 )
 
-// New returns a store on the database of limits, whose schema must have been migrated.
+// New returns a store on the database of limits, whose schema must be migrated.
 func New(limits groupcommit.Limits) (*Store, error) {
 	adds, err := groupcommit.New(groupcommit.Config[struct{}, event.New, event.ID]{
 		Limits: limits,
@@ -54,8 +54,8 @@ func New(limits groupcommit.Limits) (*Store, error) {
 // Close waits until every new event in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }
 
-// Check returns event.ErrStatus unless status holds exactly one row: with none no id can be given, with two each would
-// be given twice. It also refuses a server that would refuse every write.
+// Check returns event.ErrStatus unless status holds exactly one row: with none no event can get an id, with two each id
+// would be given twice. It also returns an error for a server that would refuse every write.
 func Check(ctx context.Context, db *sqldb.DB) error {
 	var rows int64
 	if err := db.GetContext(ctx, &rows, `SELECT count(*) FROM status`); err != nil {
@@ -75,14 +75,14 @@ func checkBinlog(ctx context.Context, db *sqldb.DB) error {
 		return err
 	}
 	if refuses {
-		return errors.New("the server runs with binlog_format=STATEMENT, with which it refuses writes at READ COMMITTED: " +
+		return errors.New("the server runs with binlog_format=STATEMENT and so refuses writes at READ COMMITTED: " +
 			"use ROW or MIXED")
 	}
 	return nil
 }
 
-// Find implements event.Repository. One statement sees an event before or after a worker moved it, never in between.
-// An id has one row, so LIMIT ends the scan there.
+// Find implements event.Repository. A single statement sees an event before or after a worker moves it, never in
+// between. An id has one row, so LIMIT ends the scan at it.
 func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	const query = `SELECT value FROM events WHERE id = ? LIMIT 1`
 	var value sql.NullString
@@ -96,8 +96,8 @@ func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	return event.Event{ID: id, Value: value.String, Pending: !value.Valid}, nil
 }
 
-// Count implements event.Repository. It reads status, which is the number of events because an event and its id are
-// committed together.
+// Count implements event.Repository. It reads status: the highest id is the number of events, because an event commits
+// together with its id.
 func (s *Store) Count(ctx context.Context) (n int64, err error) {
 	err = s.db.GetContext(ctx, &n, `SELECT id FROM status`)
 	if errors.Is(err, sql.ErrNoRows) {

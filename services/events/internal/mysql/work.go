@@ -20,9 +20,9 @@ SELECT id
  LIMIT ?
    FOR UPDATE SKIP LOCKED`
 
-// claimPartSQL returns claimSQL for one of the partitions of the pending events. With a backlog each claim reads
-// another partition: workers that all began at the first one would step over each other's locks, and over what is
-// deleted and not yet purged.
+// claimPartSQL returns claimSQL for one partition of the pending events. While there is a backlog, each claim reads
+// another partition: workers that all began at the first one would have to skip each other's locks, and deleted rows
+// that are not yet purged.
 func claimPartSQL(part uint64) string {
 	return strings.Replace(claimSQL, "FROM events", "FROM events PARTITION (pendingsp"+strconv.FormatUint(part, 10)+")", 1)
 }
@@ -33,11 +33,11 @@ const parts = 64
 // turns selects the partition that the next claim reads.
 type turns struct {
 	next    atomic.Uint64
-	backlog atomic.Bool // whether the last claim found as many events as its limit
+	backlog atomic.Bool // whether the last claim reached its limit
 }
 
-// finishSQL returns the statement that gives n claimed events their values, which moves them to the processed ones.
-// "value IS NULL" names the partition and makes a repeat harmless; LIMIT ends the scan at the last of them.
+// finishSQL returns the statement that stores the values of n claimed events, which moves them to the processed ones.
+// "value IS NULL" selects the partition and makes a repeat harmless; LIMIT ends the scan at the last of them.
 func finishSQL(n int) string {
 	return `
 UPDATE events
@@ -60,6 +60,7 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 		if len(ids) == 0 {
 			return errNothing
 		}
+
 		args := make([]any, 0, 3*len(ids)+1)
 		for _, id := range ids {
 			args = append(args, id, value(event.ID(id)))
@@ -67,9 +68,11 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 		for _, id := range ids {
 			args = append(args, id)
 		}
+
 		n = len(ids)
 		return change(ctx, tx, n, finishSQL(n), append(args, n)...)
 	})
+
 	if err == errNothing { //nolint:errorlint // returned as it is
 		return 0, nil
 	}
@@ -79,8 +82,8 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	return n, nil
 }
 
-// claim locks up to limit pending events and returns their ids: those of one partition while there is a backlog, and of
-// any partition when there are too few in it.
+// claim locks up to limit pending events and returns their ids. While there is a backlog it reads one partition, and
+// all of them only if that has too few.
 func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64, err error) {
 	if s.turns.backlog.Load() {
 		if err := tx.SelectContext(ctx, &ids, claimPartSQL(s.turns.next.Add(1)%parts), limit); err != nil {
@@ -89,10 +92,11 @@ func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64,
 		if len(ids) == limit {
 			return ids, nil
 		}
-		// These stay locked until COMMIT; the next SELECT finds most of them again, since SKIP LOCKED does not skip the
+		// These stay locked until COMMIT. The next SELECT finds most of them again, since SKIP LOCKED does not skip the
 		// transaction's own locks.
 		ids = nil
 	}
+
 	err = tx.SelectContext(ctx, &ids, claimSQL, limit)
 	s.turns.backlog.Store(err == nil && len(ids) == limit)
 	return ids, err

@@ -13,10 +13,10 @@ import (
 // statement.
 func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
 
-// insertSQL takes the ids of a group and stores it, in one statement and one commit. It locks the slot first; where
-// that does not hold the attempt before, it finds nothing to update, and so inserts nothing. The UPDATE locks the row
-// of status as SELECT ... FOR UPDATE would, and it does so only if there is exactly one row. lock_timeout is set in a
-// sub-select that is evaluated before a row is touched.
+// insertSQL takes the ids of a group and stores its events, in one statement and one commit. It locks the slot first;
+// if the slot does not hold the previous attempt, it updates and inserts nothing. The UPDATE locks the row of status as
+// SELECT ... FOR UPDATE would, but only if there is exactly one row. A sub-select sets lock_timeout before any row is
+// touched.
 const insertSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
@@ -48,7 +48,7 @@ WITH slot AS MATERIALIZED (
 SELECT d.answers, coalesce((SELECT waited FROM taken), 0) AS waited
   FROM done d`
 
-// insertGroup sends a group: see groupcommit.Config.Send. All wait for the one row of status.
+// insertGroup sends a group: see groupcommit.Config.Send. All groups wait for the one row of status.
 func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []event.New) error {
 	if err := a.Run(ctx, s, insertSQL, len(group), pq.Array(values(group))); err != nil {
 		return err

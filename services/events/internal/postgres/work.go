@@ -10,9 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// claimSQL locks pending events that no other transaction has locked, from a place in the heap on. ctid is that place:
-// not a key, but where the row is stored, which cannot change while the row is locked, so the finish need not search
-// for it.
+// claimSQL locks pending events that no other transaction has locked, from a ctid on. The ctid of a row is not a key
+// but its location in the heap. It cannot change while the row is locked, so finishSQL finds the row without a search.
 const claimSQL = `
 SELECT id, ctid::text AS place
   FROM events.events
@@ -21,8 +20,8 @@ SELECT id, ctid::text AS place
  LIMIT $1
    FOR UPDATE SKIP LOCKED`
 
-// finishSQL moves the claimed events to the processed ones. It is a DELETE and an INSERT, see the package's comment.
-// "value IS NULL" names the partition and makes a repeat harmless.
+// finishSQL moves the claimed events to the processed ones by DELETE and INSERT: see the package's comment. "value IS
+// NULL" selects the partition and makes a repeat harmless.
 const finishSQL = `
 WITH worked AS (
     SELECT id, value
@@ -50,19 +49,20 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	from := s.start.next()
 	n, last, err := s.work(ctx, limit, from, value)
 	if err == nil && n < limit && from != heapStart {
-		// No more events follow that place, so the next claim reads from the start.
+		// No more events follow, so the next claim reads from the start.
 		s.start.reset()
 		if n == 0 {
 			n, last, err = s.work(ctx, limit, heapStart, value)
 		}
 	}
+
 	if err == nil && n == limit {
 		s.start.move(last)
 	}
 	return n, err
 }
 
-// work runs one transaction. It returns how many events it worked, and the place of the last one.
+// work runs one transaction. It returns the number of events and the ctid of the last one.
 func (s *Store) work(
 	ctx context.Context, limit int, from string, value func(event.ID) string,
 ) (n int, last string, err error) {
@@ -74,6 +74,7 @@ func (s *Store) work(
 		if len(rows) == 0 {
 			return errNothing
 		}
+
 		ids, places, values := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 		for i, r := range rows {
 			ids[i], places[i], values[i] = r.ID, r.Place, value(event.ID(r.ID))
@@ -87,11 +88,13 @@ func (s *Store) work(
 			return err
 		}
 		if moved != int64(len(rows)) {
-			return fmt.Errorf("%d events of %d claimed ones were finished: nothing is stored", moved, len(rows))
+			return fmt.Errorf("%d of %d claimed events were finished: nothing is stored", moved, len(rows))
 		}
+
 		n, last = len(rows), rows[len(rows)-1].Place
 		return nil
 	})
+
 	if err == errNothing { //nolint:errorlint // returned as it is
 		return 0, "", nil
 	}

@@ -1,4 +1,4 @@
-// Package worker gives pending events their values, in the loop of the source's standalone workers.
+// Package worker gives pending events their values, in a loop like the source's standalone workers.
 package worker
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Observer records the batches of the workers.
 type Observer interface {
-	// Worked records that a batch of n events is committed.
+	// Worked records that a batch of n events was committed.
 	Worked(n int)
 	// FoundNothing records that no event was pending.
 	FoundNothing()
@@ -24,9 +24,9 @@ type Observer interface {
 
 // Options configure the workers of a process.
 type Options struct {
-	// Batch is how many events one transaction works at most.
+	// Batch limits the events of one transaction.
 	Batch int
-	// Concurrency is how many transactions run at once.
+	// Concurrency is the number of transactions that run at once.
 	Concurrency int
 	// Value returns the value of an event, such as event.RandomWord.
 	Value func() string
@@ -34,8 +34,8 @@ type Options struct {
 	Operations *telemetry.Operations
 }
 
-// The wait after a poll that found nothing or failed is idleWait and up to idleSpread more, which keeps workers that
-// started together apart.
+// After a poll that found nothing or failed, a worker waits idleWait plus up to idleSpread, so that workers that
+// started together drift apart.
 const (
 	idleWait   = time.Second
 	idleSpread = 500 * time.Millisecond
@@ -54,8 +54,8 @@ func New(queue event.Queue, o Options, observer Observer, log *slog.Logger) *Wor
 	return &Worker{queue: queue, options: o, observer: observer, log: log}
 }
 
-// Run works until ctx ends. A batch that is under way then is finished: its statements do not get ctx, the database's
-// own timeouts bound them.
+// Run works until ctx ends. It then finishes the current batch: its statements do not get ctx; the timeouts of the
+// database limit them.
 func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range w.options.Concurrency {
@@ -82,7 +82,7 @@ func (w *Worker) loop(ctx context.Context) {
 	}
 }
 
-// batch works up to a batch of events and returns how many. With tracing it is a trace of its own.
+// batch works up to Batch events and returns their number. With tracing each batch is a separate trace.
 func (w *Worker) batch(ctx context.Context) (n int, err error) {
 	if w.options.Operations != nil {
 		var end func(int, error)

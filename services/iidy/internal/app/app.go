@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
-// Service describes the service: its command line, and how a replica is built.
+// Service describes the service: its command line and how to build a replica.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     "iidy",

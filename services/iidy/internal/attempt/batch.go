@@ -11,30 +11,30 @@ import (
 // Source yields the items of a batch one after the other.
 type Source interface {
 	// Next returns the next item, valid until the following call, and io.EOF after
-	// the last. Any other error fails the batch whole; ErrTooLong stands for an item
-	// that is longer than MaxBytes.
+	// the last. Any other error fails the whole batch; ErrTooLong means an item
+	// longer than MaxBytes.
 	Next() ([]byte, error)
-	// Place names the position of the last item as the sender counts: "line 3".
+	// Place names the position of the last item for the sender: "line 3".
 	Place() string
 }
 
 const (
-	// keptBytes bounds what is in memory of a batch while it arrives.
+	// keptBytes limits the bytes of a batch in memory while it arrives.
 	keptBytes = 64 << 10
-	// partBytes bounds a part of a long batch.
+	// partBytes limits the size of a part of a long batch.
 	partBytes = 256 << 10
 )
 
-// batch implements Batch. It holds the items of a source: those of a short one in memory,
-// those of a longer one in a file of the spool.
+// batch implements Batch. It holds the items of a source: in memory if there are few,
+// otherwise in a file of the spool.
 type batch struct {
-	items Items // those that are not in the file
+	items Items // not in the file
 	file  File  // nil for a short batch
-	n     int   // of the items in the file
+	n     int   // items in the file
 	size  int64 // of the file
 }
 
-// gather reads and checks all items of the source. The caller closes the batch, also
+// gather reads and checks all items of the source. The caller closes the batch, even
 // after an error.
 func (b *batch) gather(list List, source Source, spool Spool) error {
 	for {
@@ -65,7 +65,7 @@ func (b *batch) gather(list List, source Source, spool Spool) error {
 	}
 }
 
-// spill moves the items that are in memory to the file.
+// spill moves the items from memory to the file.
 func (b *batch) spill(spool Spool) error {
 	if b.file == nil {
 		file, err := spool.Create()
@@ -86,13 +86,13 @@ func (b *batch) spill(spool Spool) error {
 // fits reports whether the batch may be held in memory.
 func (b *batch) fits() bool { return b.file == nil || b.n <= MaxBatch && b.size <= MaxBatchBytes }
 
-// Len implements Batch, for one that fits.
+// Len implements Batch, for a batch that fits.
 func (b *batch) Len() int { return b.n + b.items.Len() }
 
 // Spooled implements Batch.
 func (b *batch) Spooled() bool { return b.file != nil }
 
-// Load implements Batch, for one that fits.
+// Load implements Batch, for a batch that fits.
 func (b *batch) Load() (*Items, error) {
 	if b.file == nil {
 		return &b.items, nil
@@ -126,6 +126,6 @@ func (b *batch) parts() iter.Seq2[*Items, error] {
 // close removes the file.
 func (b *batch) close() {
 	if b.file != nil {
-		_ = b.file.Close() // nothing of it is needed any more
+		_ = b.file.Close() // its content is no longer needed
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // Entries holds the entries of a page or a claim, in byte order, as one text: a line for each with its item, a space
 // and its attempts. 10,000 of the longest items are 20 MB, so they are held once, and encoded while they are written.
-// Close must be called then.
+// Close must be called afterwards.
 //
 // The zero value is empty.
 type Entries struct {
@@ -16,11 +16,11 @@ type Entries struct {
 	free  func()
 }
 
-// NewEntries returns the entries of lines, which have line breaks between them and none at the end. Close calls free,
-// unless it is nil.
+// NewEntries returns the entries of lines, separated by line breaks without one at the end. Close calls free unless it
+// is nil.
 func NewEntries(lines string, free func()) Entries { return Entries{lines, free} }
 
-// Lines returns the text without a line break at its end, and "" for no entries.
+// Lines returns the text without a line break at its end, "" for no entries.
 func (e Entries) Lines() string { return e.lines }
 
 // All returns the entries in order. Their items share the text's memory.
@@ -45,17 +45,17 @@ func (e Entries) Len() int {
 	return strings.Count(e.lines, "\n") + 1
 }
 
-// Last returns the last item, and "" for no entries.
+// Last returns the last item, "" for no entries.
 func (e Entries) Last() Item { return entryOf(e.lines[strings.LastIndexByte(e.lines, '\n')+1:]).Item }
 
-// Close gives back what the entries hold of the replica's memory. It is called once.
+// Close releases the entries' share of the replica's memory budget. It must be called once.
 func (e Entries) Close() {
 	if e.free != nil {
 		e.free()
 	}
 }
 
-// entryOf parses a line. An item may contain spaces; the last one separates.
+// entryOf parses a line. An item may contain spaces; the last space is the separator.
 func entryOf(line string) Entry {
 	at := max(strings.LastIndexByte(line, ' '), 0)
 	attempts, _ := strconv.ParseInt(strings.TrimPrefix(line[at:], " "), 10, 64) // the repository wrote it

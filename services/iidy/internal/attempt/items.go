@@ -7,7 +7,7 @@ import (
 
 // Items holds items as one text, each followed by a line break, which no item
 // contains. A million items cost a few allocations, and the database takes the text
-// as it is. An item may be repeated; a change applies to it once.
+// unchanged. An item may be repeated; a change applies to it once.
 //
 // The zero value is empty.
 type Items struct {
@@ -36,10 +36,10 @@ func (s *Items) Len() int { return s.n }
 // Size returns the length of the text in bytes.
 func (s *Items) Size() int { return len(s.text) }
 
-// Lines returns the text without its last line break, and "" for no items.
+// Lines returns the text without its last line break, "" for no items.
 func (s *Items) Lines() string { return string(s.text[:max(len(s.text)-1, 0)]) }
 
-// Distinct returns the items as Lines does, each once and in byte order.
+// Distinct returns lines of the items, each once and in byte order.
 func (s *Items) Distinct() string {
 	lines := s.Lines()
 	last, ascending := "", true
@@ -53,6 +53,7 @@ func (s *Items) Distinct() string {
 	if ascending {
 		return lines
 	}
+
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "\n")

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes bounds a list's name and an item together, in bytes. PostgreSQL's
-// index takes 2,704 bytes of data that cannot be compressed.
+// MaxBytes limits a list's name and an item together, in bytes. An index entry of
+// PostgreSQL holds 2,704 bytes of incompressible data.
 const MaxBytes = 2000
 
 // List names a list: 1 to MaxBytes-1 bytes of valid UTF-8 without NUL and line
@@ -74,7 +74,7 @@ func checkItem(list List, item []byte) error {
 }
 
 // Claim identifies the items that one call of Claim took: a UUID in its usual form,
-// in lower case. "" stands for no claim.
+// in lower case. "" means no claim.
 type Claim string
 
 // ParseClaim returns s in lower case, or an error that wraps ErrInvalidClaim.
@@ -85,7 +85,7 @@ func ParseClaim(s string) (Claim, error) {
 
 var claimForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// check returns an error that wraps ErrInvalidClaim, also for no claim.
+// check returns an error that wraps ErrInvalidClaim, even for no claim.
 func (c Claim) check() error {
 	if !claimForm.MatchString(string(c)) {
 		return invalid(ErrInvalidClaim, "it is not a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
@@ -93,7 +93,7 @@ func (c Claim) check() error {
 	return nil
 }
 
-// checkOptional accepts no claim as well.
+// checkOptional is like check but accepts no claim.
 func (c Claim) checkOptional() error {
 	if c == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Service checks arguments and passes them to a repository. It holds no state of the
-// lists, so any number of replicas may run.
+// Service checks arguments and passes them to a repository. It has no state, so any
+// number of replicas may run.
 type Service struct {
 	repo  Repository
 	spool Spool
@@ -54,8 +54,8 @@ func (s *Service) Page(ctx context.Context, list List, after string, count int) 
 	return s.repo.Page(ctx, list, after, count)
 }
 
-// Count counts the list's items, in all, claimed, and by attempts. It takes time in
-// proportion to their number.
+// Count counts the list's items: in total, claimed, and by attempts. It takes time
+// proportional to their number.
 func (s *Service) Count(ctx context.Context, list List) (Counts, error) {
 	if err := list.check(); err != nil {
 		return Counts{}, err
@@ -71,8 +71,8 @@ func (s *Service) Apply(ctx context.Context, change Change, list List, item Item
 	return s.repo.Apply(ctx, change, list, item, claim)
 }
 
-// Fits returns ErrSpoolFull when a batch of so many bytes has no room in the spool now.
-// The answer may be another once it has arrived.
+// Fits returns ErrSpoolFull when the spool has no room for that many bytes now. That may
+// change until the batch has arrived.
 func (s *Service) Fits(bytes int64) error {
 	if bytes > s.spool.Free() {
 		return ErrSpoolFull
@@ -81,18 +81,20 @@ func (s *Service) Fits(bytes int64) error {
 }
 
 // ApplyBatch changes all items of a source, or none when it returns an error, and
-// returns how many were changed. It reads the source to its end before the repository
-// learns of it: a batch that is slow to arrive costs a place in the spool and nothing
-// of the database. An invalid item is reported as a PlaceError.
+// returns the number of changed items. It reads the whole source before it calls the
+// repository: a batch that arrives slowly takes room in the spool but nothing of the
+// database. It returns a PlaceError for an invalid item.
 func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
 	if err := firstOf(list.check(), claim.checkOptional()); err != nil {
 		return 0, err
 	}
+
 	var b batch
 	defer b.close()
 	if err := b.gather(list, source, s.spool); err != nil {
 		return 0, err
 	}
+
 	switch {
 	case !b.fits():
 		return s.repo.ApplyStaged(ctx, change, list, b.parts(), claim)
@@ -102,8 +104,8 @@ func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, sour
 	return s.repo.ApplyBatch(ctx, change, list, &b, claim)
 }
 
-// Abandon deletes the items with at least that many attempts, which must be
-// positive, and returns their number.
+// Abandon deletes the items with at least that many attempts (1 or more), and returns
+// their number.
 func (s *Service) Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error) {
 	if err := firstOf(list.check(), claim.checkOptional()); err != nil {
 		return 0, err
@@ -126,8 +128,8 @@ func (s *Service) Claim(ctx context.Context, list List, count int, lease time.Du
 	return s.repo.Claim(ctx, list, count, lease)
 }
 
-// Extend replaces the lease of the items that the claim still holds by one that
-// begins now, and returns their number.
+// Extend replaces the lease of the items that the claim still holds, and returns their
+// number. The new lease begins now.
 func (s *Service) Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error) {
 	if err := firstOf(list.check(), claim.check(), checkLease(lease)); err != nil {
 		return 0, err

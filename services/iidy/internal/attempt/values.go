@@ -3,12 +3,12 @@ package attempt
 import "time"
 
 const (
-	// MaxPage bounds the entries of one page and of one claim.
+	// MaxPage limits the entries of one page or one claim.
 	MaxPage = 10_000
-	// MaxBatch bounds the items of a batch that is held in memory. A longer one is
+	// MaxBatch limits the items of a batch that is held in memory. A longer one is
 	// staged in the database.
 	MaxBatch = 10_000
-	// MaxBatchBytes bounds the bytes of a batch that is held in memory.
+	// MaxBatchBytes limits the bytes of a batch that is held in memory.
 	MaxBatchBytes = 2 << 20
 	// MinLease is the shortest lease of a claim.
 	MinLease = time.Second
@@ -50,7 +50,7 @@ type Lease struct {
 // Buckets counts the items with 0, 1, 2, 3, 4, and 5 or more attempts.
 type Buckets [6]int64
 
-// Counts is the number of a list's items by their states.
+// Counts holds the number of a list's items by state.
 type Counts struct {
 	Items    int64
 	Claimed  int64 // under a lease that has not ended

@@ -21,7 +21,7 @@ func writeText(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, textPlain, body)
 }
 
-// writeCount writes how many items were changed: ADDED 8, {"added":8}.
+// writeCount writes the number of changed items: ADDED 8, {"added":8}.
 func writeCount(c echo.Context, status int, verb string, n int64, asJSON any) error {
 	if answerFormat(c.Request()) == inJSON {
 		return c.JSON(status, asJSON)
@@ -29,7 +29,7 @@ func writeCount(c echo.Context, status int, verb string, n int64, asJSON any) er
 	return writeText(c, status, fmt.Appendf(nil, "%s %d\n", verb, n))
 }
 
-// writeChange writes how many items a change changed.
+// writeChange writes the number of items that a change affected.
 func writeChange(c echo.Context, change attempt.Change, n int64) error {
 	switch change {
 	case attempt.Increment:
@@ -41,7 +41,7 @@ func writeChange(c echo.Context, change attempt.Change, n int64) error {
 	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n})
 }
 
-// writeCounts writes the number of a list's items.
+// writeCounts writes the counts of a list's items.
 func writeCounts(c echo.Context, counts attempt.Counts) error {
 	by := counts.Attempts
 	if answerFormat(c.Request()) == inJSON {
@@ -50,12 +50,13 @@ func writeCounts(c echo.Context, counts attempt.Counts) error {
 		a.N0, a.N1, a.N2, a.N3, a.N4, a.N5 = by[0], by[1], by[2], by[3], by[4], by[5]
 		return c.JSON(http.StatusOK, answer)
 	}
+
 	return writeText(c, http.StatusOK, fmt.Appendf(nil,
 		"items %d\nclaimed %d\nattempts 0 %d\nattempts 1 %d\nattempts 2 %d\nattempts 3 %d\nattempts 4 %d\nattempts 5+ %d\n",
 		counts.Items, counts.Claimed, by[0], by[1], by[2], by[3], by[4], by[5]))
 }
 
-// writePage writes a page, with the position of the next one in its headers.
+// writePage writes a page. Its headers have the position of the next one.
 func writePage(c echo.Context, count int, entries attempt.Entries) error {
 	if last := string(entries.Last()); last != "" {
 		h := c.Response().Header()
@@ -65,13 +66,14 @@ func writePage(c echo.Context, count int, entries attempt.Entries) error {
 		h.Set("Link", fmt.Sprintf(`<%s%s?count=%d&after_id=%s>; rel="next"`,
 			batchPath, pathSegment(c.Param(fieldList)), count, queryValue(last)))
 	}
+
 	if answerFormat(c.Request()) == inJSON {
 		return writeDocument(c, len(entries.Lines()), pageDocument{arrayOf(entries)})
 	}
 	return writeLines(c, entries.Lines())
 }
 
-// writeLease writes the items of a claim; without items it is an empty page.
+// writeLease writes the items of a claim, or an empty page if there are none.
 func writeLease(c echo.Context, l attempt.Lease) error {
 	if l.Claim == "" {
 		return writePage(c, 0, attempt.Entries{})
@@ -83,14 +85,14 @@ func writeLease(c echo.Context, l attempt.Lease) error {
 	return writeLines(c, l.Entries.Lines())
 }
 
-// inHeader reports whether an item arrives unchanged as the value of a header: it has no control character and no
-// space at either end. The header Link is always exact.
+// inHeader reports whether an item arrives unchanged as the value of a header: without control characters and without
+// spaces at either end. The header Link is always exact.
 func inHeader(item string) bool {
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	return strings.Trim(item, " \t") == item && strings.IndexFunc(item, control) < 0
 }
 
-// pathSegment escapes a name as one segment of a path, with dots in a segment of dots alone, which would mean
+// pathSegment escapes a name as one segment of a path. It also escapes the dots of "." and "..", which would mean
 // another path.
 func pathSegment(name string) string {
 	if name == "." || name == ".." {
@@ -99,5 +101,5 @@ func pathSegment(name string) string {
 	return url.PathEscape(name)
 }
 
-// queryValue escapes a value, and a space as %20, because some clients read a plus as itself.
+// queryValue escapes a value. A space becomes %20, because some clients do not decode a plus.
 func queryValue(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

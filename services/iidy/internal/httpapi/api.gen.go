@@ -225,11 +225,11 @@ type DeleteItemsTextBody = string
 
 // DeleteItemsParams defines parameters for DeleteItems.
 type DeleteItemsParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
-	// MinAttempts Replaces the body.
+	// MinAttempts Use instead of a body.
 	MinAttempts *MinAttempts `form:"min_attempts,omitempty" json:"min_attempts,omitempty"`
 }
 
@@ -248,8 +248,8 @@ type ChangeItemsTextBody = string
 type ChangeItemsParams struct {
 	Action *ChangeItemsParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
 	// Count Required with action=claim.
@@ -267,22 +267,22 @@ type IncrementItemsTextBody = string
 
 // IncrementItemsParams defines parameters for IncrementItems.
 type IncrementItemsParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // IncrementItemParams defines parameters for IncrementItem.
 type IncrementItemParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // DeleteItemParams defines parameters for DeleteItem.
 type DeleteItemParams struct {
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
@@ -290,8 +290,8 @@ type DeleteItemParams struct {
 type AddItemParams struct {
 	Action *AddItemParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
-	// changed regardless of claims. Required with action=extend and action=release.
+	// Claim Increment and delete change only the items that this claim still holds. Without it they change
+	// items regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 

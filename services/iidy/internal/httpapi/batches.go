@@ -17,7 +17,7 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 
 		if length := c.Request().ContentLength; length < 0 || length > shortBody {
 			if err := h.service.Fits(length); err != nil {
-				return err // before the client has sent it all in vain
+				return err // now, before the client sends all of it
 			}
 			end, err := h.extendTime(c)
 			if err != nil {
@@ -44,11 +44,13 @@ func (h handlers) abandon(c echo.Context, q *query) error {
 	if err := q.end(); err != nil {
 		return err
 	}
+
 	end, err := h.extendTime(c)
 	if err != nil {
 		return err
 	}
 	defer end()
+
 	n, err := h.service.Abandon(c.Request().Context(), listOf(c), attempts, claim)
 	if err != nil {
 		return err
@@ -56,7 +58,7 @@ func (h handlers) abandon(c echo.Context, q *query) error {
 	return writeChange(c, attempt.Delete, n)
 }
 
-// page answers a page of the list.
+// page returns a page of the list.
 func (h handlers) page(c echo.Context, q *query) error {
 	count := q.count()
 	after, _ := q.take(paramAfter)
@@ -71,11 +73,11 @@ func (h handlers) page(c echo.Context, q *query) error {
 	return writePage(c, count, entries)
 }
 
-// shortBody is the length in bytes of a body that must arrive within REQUEST_TIMEOUT; a longer one has BULK_TIMEOUT.
+// shortBody is the largest body, in bytes, that must arrive within REQUEST_TIMEOUT; a larger one has BULK_TIMEOUT.
 const shortBody = 64 << 10
 
-// extendTime gives a request the time of a long one, until the returned function is called. While its body arrives,
-// such a request costs no more than a short one, and disk.
+// extendTime gives a request the time limit of a long one, until the returned function is called. While its body
+// arrives, such a request costs no more than a short one, apart from disk space.
 func (h handlers) extendTime(c echo.Context) (end func(), err error) {
 	return httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Patience: h.options.Patience})
 }

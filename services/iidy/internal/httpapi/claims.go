@@ -20,7 +20,7 @@ func (h handlers) claim(c echo.Context, q *query) error {
 	return writeLease(c, taken)
 }
 
-// extendClaim replaces the lease of what a claim still holds.
+// extendClaim replaces the lease of the items that a claim still holds.
 func (h handlers) extendClaim(c echo.Context, q *query) error {
 	claim, lease := q.claim(), q.lease()
 	if err := q.end(); err != nil {
@@ -33,7 +33,7 @@ func (h handlers) extendClaim(c echo.Context, q *query) error {
 	return writeCount(c, http.StatusOK, "EXTENDED", n, Changed{Extended: &n})
 }
 
-// releaseClaim frees what a claim still holds.
+// releaseClaim frees the items that a claim still holds.
 func (h handlers) releaseClaim(c echo.Context, q *query) error {
 	claim := q.claim()
 	if err := q.end(); err != nil {

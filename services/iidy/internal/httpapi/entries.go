@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// chunk is how many bytes of an answer are made at a time.
+	// chunk is the number of bytes of an answer that are encoded at a time.
 	chunk = 32 << 10
-	// shortText is the size in bytes of entries of which the JSON is made whole: those that need no budget. That of a
-	// longer text is made twice, the first time for its length alone, and not held.
+	// shortText is the largest text, in bytes, whose JSON is encoded in memory: it needs no budget. A longer text is
+	// encoded twice without being held, the first time only for its length.
 	shortText = 1 << 20
 )
 
@@ -27,14 +27,15 @@ type pageDocument struct {
 	Entries any `json:"listentries"`
 }
 
-// leaseDocument is what the contract's Changed has of a claim.
+// leaseDocument is the contract's Changed for a claim.
 type leaseDocument struct {
 	Claim   attempt.Claim `json:"claim"`
 	Until   time.Time     `json:"lease_until"`
 	Entries any           `json:"listentries"`
 }
 
-// arrayOf returns what is encoded as an array of the contract's Entry: a slice, which is faster, of a short text.
+// arrayOf returns a value that is encoded as an array of the contract's Entry. For a short text it is a slice, which is
+// faster.
 func arrayOf(entries attempt.Entries) any {
 	array := func(yield func(Entry) bool) {
 		for e := range entries.All() {
@@ -49,7 +50,7 @@ func arrayOf(entries attempt.Entries) any {
 	return slices.AppendSeq(make([]Entry, 0, entries.Len()), array)
 }
 
-// writeLines writes lines, and a line break after the last.
+// writeLines writes lines with a line break after the last.
 func writeLines(c echo.Context, lines string) error {
 	if lines == "" {
 		return writeText(c, http.StatusOK, nil)
@@ -60,7 +61,7 @@ func writeLines(c echo.Context, lines string) error {
 	})
 }
 
-// writeDocument writes a document in JSON that has a text of this size.
+// writeDocument writes a document in JSON whose text has this size.
 func writeDocument(c echo.Context, size int, document any) error {
 	if size <= shortText {
 		return c.JSON(http.StatusOK, document)
@@ -74,13 +75,14 @@ func writeDocument(c echo.Context, size int, document any) error {
 	})
 }
 
-// stream writes an answer of a known length while it is made, and a line break at its end. A client that gets only a
-// part can tell by the length.
+// stream writes an answer of a known length while it is encoded, with a line break at its end. The length tells a
+// client when it got only a part.
 func stream(c echo.Context, contentType string, length int, write func(*bufio.Writer) error) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, contentType)
 	h.Set(echo.HeaderContentLength, strconv.Itoa(length))
 	c.Response().WriteHeader(http.StatusOK)
+
 	w := bufio.NewWriterSize(c.Response(), min(length, chunk))
 	if err := write(w); err != nil {
 		return fmt.Errorf("write the answer: %w", err)

@@ -12,37 +12,38 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// The kinds of problems that only this service has.
+// The problems that only this service has.
 var (
 	itemNotFound = problem.Define("ITEM_NOT_FOUND", http.StatusNotFound, "Item not found")
 	listNotFound = problem.Define("LIST_NOT_FOUND", http.StatusNotFound, "List not found")
 	itemTooLong  = problem.Define("ITEM_TOO_LONG", http.StatusBadRequest, "Item too long")
 )
 
-// notFound is the sentence of a 404, the same as that of older versions of IIDY.
+// notFound is the sentence of a 404, the same as in older versions of IIDY.
 const notFound = "Not found."
 
-// ProblemOf returns what the client learns about an error of the domain, which never repeats the input, and nil for any
-// other error.
+// ProblemOf returns the problem that tells the client about an error of the domain, and nil for any other error. The
+// problem never repeats the input.
 func ProblemOf(err error) *problem.Error {
 	field := fieldItem
 	if place, ok := errors.AsType[*attempt.PlaceError](err); ok {
 		field = place.Place
 	}
+
 	return problem.Table{
 		{Err: attempt.ErrNotFound, Kind: itemNotFound, Detail: notFound},
 		{
 			Err: attempt.ErrSpoolFull, Kind: problem.Overloaded,
-			Detail: "This replica keeps as many bytes of arriving batches as it may. " + tryAgain,
+			Detail: "This replica has no room for more incoming batches. " + tryAgain,
 		},
 		{Err: attempt.ErrBusy, Kind: problem.Overloaded, Detail: "The limit of concurrent batches is reached. " + tryAgain},
 		{
 			Err: attempt.ErrMemory, Kind: problem.Overloaded,
-			Detail: "Other large answers hold the memory of this replica. Nothing was claimed; try again, or ask for less.",
+			Detail: "Other large answers use up the memory of this replica. Nothing was claimed; try again, or ask for less.",
 		},
 		{
 			Err: attempt.ErrConflict, Kind: problem.NotApplied,
-			Detail: "Other changes of the same items were in the way. " + tryAgain,
+			Detail: "Other requests kept changing the same items. " + tryAgain,
 		},
 		{Err: attempt.ErrTooLong, Kind: itemTooLong, Field: field},
 		{Err: attempt.ErrInvalidItem, Kind: problem.InvalidField, Field: field},
@@ -69,8 +70,8 @@ type errorDocument struct {
 	Error string `json:"error"`
 }
 
-// WriteError implements httpserver.ErrorWriter. It writes an error in the format of other answers: the sentence
-// and a line break, or the problem with a member error.
+// WriteError implements httpserver.ErrorWriter. It writes an error in the format of the answer: the sentence and a line
+// break, or the problem with an additional member error.
 func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
 	body, contentType := []byte(e.Detail()), textPlain
 	if answerFormat(r) == inJSON {
@@ -81,6 +82,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceI
 		body, contentType = document, problem.ContentType
 	}
 	body = append(body, '\n')
+
 	h := w.Header()
 	e.SetHeaders(h)
 	h.Set("X-Error-Code", e.Kind().Code())

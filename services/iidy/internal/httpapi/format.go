@@ -16,8 +16,8 @@ const (
 	inJSON
 )
 
-// requestFormat returns the format of a request's body: JSON when the Content-Type is JSON, whatever its
-// parameters, and else text. curl -d sends lines as application/x-www-form-urlencoded.
+// requestFormat returns the format of a request's body: JSON if the Content-Type is JSON, whatever its parameters,
+// otherwise text. curl -d sends lines as application/x-www-form-urlencoded.
 func requestFormat(r *http.Request) format {
 	if httpserver.IsJSON(r.Header) {
 		return inJSON
@@ -25,8 +25,8 @@ func requestFormat(r *http.Request) format {
 	return text
 }
 
-// answerFormat returns the format that the header Accept prefers, when it names text/plain or application/json,
-// and else that of the request. Wildcards are ignored.
+// answerFormat returns the format that the header Accept prefers if it names text/plain or application/json, otherwise
+// the format of the request. Wildcards are ignored.
 func answerFormat(r *http.Request) format {
 	best, weight := requestFormat(r), 0.0
 	for _, line := range r.Header["Accept"] {
@@ -51,6 +51,7 @@ func preference(choice string) (f format, weight float64, ok bool) {
 	default:
 		return 0, 0, false
 	}
+
 	weight = 1
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")

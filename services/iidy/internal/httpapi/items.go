@@ -27,7 +27,7 @@ func (h handlers) exists(c echo.Context, q *query) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// count answers the number of a list's items.
+// count returns the counts of a list's items.
 func (h handlers) count(c echo.Context, q *query) error {
 	if err := q.end(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (h handlers) count(c echo.Context, q *query) error {
 	return writeCounts(c, counts)
 }
 
-// get answers the attempts of an item.
+// get returns the attempts of an item.
 func (h handlers) get(c echo.Context, q *query) error {
 	if err := q.end(); err != nil {
 		return err

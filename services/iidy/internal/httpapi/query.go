@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// The names of what can be at fault in a request.
+// The fields that a problem can name.
 const (
 	fieldList        = "list"
 	fieldItem        = "item"
@@ -36,7 +36,7 @@ const (
 // query parses the parameters of a request's query; a body is never parsed as a form. Its methods keep the first
 // error, which end returns.
 type query struct {
-	values url.Values // those that have not been taken
+	values url.Values // not yet taken
 	err    error
 }
 
@@ -52,38 +52,38 @@ func readQuery(r *http.Request) *query {
 	q := &query{values: values}
 	for name, all := range values {
 		if len(all) > 1 {
-			q.fail(badParam(name, "is there twice"))
+			q.fail(badParam(name, "is given twice"))
 		}
 	}
 	return q
 }
 
-// fail keeps an error unless there is one.
+// fail keeps an error unless there already is one.
 func (q *query) fail(err error) {
 	if q.err == nil {
 		q.err = err
 	}
 }
 
-// end returns the first error. A parameter that was not taken is one: a misspelt claim or min_attempts would
-// otherwise change more than was meant.
+// end returns the first error. A parameter that nothing took is an error: a misspelt claim or min_attempts would
+// otherwise change more items than was meant.
 func (q *query) end() error {
 	for name := range q.values {
-		q.fail(badParam(name, "means nothing here"))
+		q.fail(badParam(name, "has no meaning here"))
 	}
 	return q.err
 }
 
 func (q *query) has(name string) bool { return q.values.Has(name) }
 
-// take returns a parameter that may be left out.
+// take returns an optional parameter.
 func (q *query) take(name string) (value string, given bool) {
 	value, given = q.values.Get(name), q.values.Has(name)
 	q.values.Del(name)
 	return value, given
 }
 
-// require returns a parameter that must be given.
+// require returns a required parameter.
 func (q *query) require(name string) string {
 	value, given := q.take(name)
 	if !given {
@@ -92,7 +92,7 @@ func (q *query) require(name string) string {
 	return value
 }
 
-// badParam returns the error of a parameter. A name that is not the contract's is not repeated.
+// badParam returns the error for a parameter. It repeats the name only if the contract has it.
 func badParam(name, what string) *problem.Error {
 	known := []string{paramAction, paramClaim, paramCount, paramLease, paramAfter, paramMinAttempts}
 	if !slices.Contains(known, name) {
@@ -101,8 +101,8 @@ func badParam(name, what string) *problem.Error {
 	return problem.InvalidField.New("The parameter "+name+" "+what+".", problem.Field(name))
 }
 
-// claim returns the parameter claim, and no claim without it. An empty value, such as that of an unset variable of
-// a shell, is an error: it was meant to limit the change.
+// claim returns the parameter claim, or no claim without it. An empty value, as an unset shell variable gives, is an
+// error: it was meant to limit the change.
 func (q *query) claim() attempt.Claim {
 	value, given := q.take(paramClaim)
 	if !given {
@@ -115,7 +115,7 @@ func (q *query) claim() attempt.Claim {
 	return claim
 }
 
-// claimOf returns the claim that limits a change, which nothing follows; items are added under none.
+// claimOf returns the claim that limits a change, and ends the query. Adds have none.
 func (q *query) claimOf(change attempt.Change) (claim attempt.Claim, err error) {
 	if change != attempt.Add {
 		claim = q.claim()
@@ -123,7 +123,7 @@ func (q *query) claimOf(change attempt.Change) (claim attempt.Claim, err error) 
 	return claim, q.end()
 }
 
-// number returns a required parameter that consists of digits.
+// number returns a required parameter of digits.
 func (q *query) number(name string) int64 {
 	n, err := strconv.ParseUint(q.require(name), 10, 63)
 	if err != nil {
@@ -132,7 +132,7 @@ func (q *query) number(name string) int64 {
 	return int64(n)
 }
 
-// count returns the parameter count; a value above MaxPage may be returned as another one above it.
+// count returns the parameter count. Values above MaxPage become MaxPage+1.
 func (q *query) count() int { return int(min(q.number(paramCount), attempt.MaxPage+1)) }
 
 // lease returns the parameter lease.

@@ -10,10 +10,10 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Options bounds requests with long bodies.
+// Options limits requests with long bodies.
 type Options struct {
-	BulkTimeout time.Duration // how long such a request may take
-	Patience    time.Duration // how long its body may be waited for, see httpserver.Allowance
+	BulkTimeout time.Duration // for the whole request
+	Patience    time.Duration // for the arrival of its body, see httpserver.Allowance
 }
 
 type handlers struct {
@@ -22,11 +22,11 @@ type handlers struct {
 	ops     *telemetry.Operations
 }
 
-// batchPath begins the paths of batches. An item may have any name, so no route may have a literal where another
-// has an item: what is not an item is distinguished by the segments before the list.
+// batchPath begins the paths of batches. An item may have any name, so no route may have a literal segment where
+// another has an item: the segments before the list tell the routes apart.
 const batchPath = "/iidy/v1/batch/lists/"
 
-// Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
+// Register registers the service's routes on e. Each operation gets a span from ops, which is nil without tracing.
 func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.Operations) {
 	h := handlers{service: service, options: o, ops: ops}
 	e.Use(noSniff)
@@ -55,7 +55,7 @@ func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.
 	e.DELETE(batch, h.deleteBatchOrAbandon)
 }
 
-// noSniff keeps a browser from taking text that clients have sent for a page.
+// noSniff keeps browsers from interpreting text that clients have sent as a page.
 func noSniff(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
@@ -82,8 +82,8 @@ func (h handlers) route(span string, serve handler) echo.HandlerFunc {
 	return func(c echo.Context) error { return h.run(c, readQuery(c.Request()), operation{span, serve}) }
 }
 
-// routeByAction returns an echo handler that selects the operation by the parameter action; "" stands for a
-// request without it. want ends the error's sentence about another value.
+// routeByAction returns an echo handler that selects the operation by the parameter action; "" means a request without
+// it. want completes the error's sentence about any other value.
 func (h handlers) routeByAction(want string, operations map[string]operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		q := readQuery(c.Request())
@@ -97,14 +97,14 @@ func (h handlers) routeByAction(want string, operations map[string]operation) ec
 	}
 }
 
-// deleteBatchOrAbandon deletes the items of the body, or with min_attempts those with so many attempts. It
-// requires one of the two: a request whose body was lost must not delete anything.
+// deleteBatchOrAbandon deletes the items of the body, or with min_attempts the items with at least that many attempts.
+// It requires one of the two: a request whose body was lost must not delete anything.
 func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 	q := readQuery(c.Request())
 	body := c.Request().ContentLength != 0 // httpserver knows the length of a short one
 	switch abandon := q.has(paramMinAttempts); {
 	case abandon && body:
-		q.fail(badParam(paramMinAttempts, "stands for a body; send one of the two"))
+		q.fail(badParam(paramMinAttempts, "replaces a body; send one of the two"))
 		return q.end()
 	case abandon:
 		return h.run(c, q, operation{"abandon", h.abandon})

@@ -32,13 +32,13 @@ func source(r *http.Request) (attempt.Source, error) {
 	return &lines{body: bufio.NewReaderSize(r.Body, lineBuffer)}, nil
 }
 
-// lineBuffer is the number of bytes of a text that are read at once, more than the longest item has.
+// lineBuffer is the number of bytes of a text that are read at once, more than the longest item.
 const lineBuffer = 16 << 10
 
-// lines reads items from text: the lines that are not empty, without carriage returns at their ends.
+// lines reads items from text: its non-empty lines, without carriage returns at their ends.
 type lines struct {
 	body   *bufio.Reader
-	number int // of the last line, empty ones counted
+	number int // of the last line, counting empty ones
 }
 
 // Next implements attempt.Source.
@@ -64,7 +64,7 @@ func (s *lines) Next() ([]byte, error) {
 // Place implements attempt.Source.
 func (s *lines) Place() string { return fmt.Sprintf("line %d", s.number) }
 
-// brokenText returns the error of a text that could not be read: err if it says what the answer is, such as 413.
+// brokenText returns the error for a text that could not be read: err itself if it has a status, such as 413.
 func brokenText(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return err
@@ -72,7 +72,7 @@ func brokenText(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err
 	}
-	return problem.InvalidField.New("The body did not arrive whole. Nothing was applied.", problem.Cause(err))
+	return problem.InvalidField.New("The body did not arrive completely. Nothing was applied.", problem.Cause(err))
 }
 
 // members reads the items of {"items":["...", ...]}.

@@ -38,20 +38,21 @@ func label(c attempt.Change) string {
 func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "iidy_items_total", Help: "Items that were really changed, by change.",
+			Name: "iidy_items_total", Help: "Items changed, by change.",
 		}, []string{"change"}),
 		batches: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "iidy_batch_items", Help: "Items in a batch as it was sent, repeated ones included.",
+			Name: "iidy_batch_items", Help: "Items in a batch as sent, repeated ones included.",
 			Buckets: []float64{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000},
 		}, []string{"change"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "iidy_bulk_in_flight", Help: "Long batches that are being applied, each with a connection of its own.",
+			Name: "iidy_bulk_in_flight", Help: "Long batches that are being applied, one connection each.",
 		}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others took all the time.",
+			Name: "iidy_bulk_refused_total",
+			Help: "Long batches refused because their time ran out while BULK_IN_FLIGHT others ran.",
 		}),
 		answers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "iidy_large_answer_bytes", Help: "What answers above 1 MiB hold of the replica's 64 MiB.",
+			Name: "iidy_large_answer_bytes", Help: "Bytes held by answers above 1 MiB, at most 64 MiB.",
 		}),
 		noMemory: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "iidy_large_answers_refused_total", Help: "Pages and claims refused because others held these 64 MiB.",
@@ -91,7 +92,7 @@ func (m *Metrics) Abandoned(n int64) { m.count(abandoned, n) }
 
 func (m *Metrics) count(change string, n int64) { m.items.WithLabelValues(change).Add(float64(n)) }
 
-// Batch records a batch that was sent with so many items.
+// Batch records the number of items in a batch as sent.
 func (m *Metrics) Batch(c attempt.Change, items int) {
 	m.batches.WithLabelValues(label(c)).Observe(float64(items))
 }
@@ -102,10 +103,10 @@ func (m *Metrics) LongBatch() (ended func()) {
 	return m.inFlight.Dec
 }
 
-// LongBatchRefused records that a long batch was refused because of others.
+// LongBatchRefused records that a long batch was refused because others took its time.
 func (m *Metrics) LongBatchRefused() { m.refused.Inc() }
 
-// AnswerBytes records that large answers hold n bytes more, or less for a negative n.
+// AnswerBytes adds n, which may be negative, to the bytes held by large answers.
 func (m *Metrics) AnswerBytes(n int64) { m.answers.Add(float64(n)) }
 
 // AnswerRefused records that a large answer was refused.

@@ -17,21 +17,21 @@ import (
 // that it takes to read an array.
 //
 // Rows are locked in byte order by an ORDER BY below the INSERT, below FOR UPDATE, or below the LATERAL that contains
-// FOR UPDATE. Sorted parameters alone do not suffice: the planner chooses the order in which a plain UPDATE or DELETE
+// FOR UPDATE. Sorted parameters alone are not enough: the planner chooses the order in which a plain UPDATE or DELETE
 // locks, and two of them deadlock.
 //
-// Nothing depends on the planner's estimate of the number of items or rows. LATERAL looks each item up by the key; a
-// sub-select inside IS TRUE is hashed and never joined; what changes held rows goes by ctid, or looks up what fewSQL
-// makes seem a single row. Otherwise the planner takes a list that was just filled for one of a single row, and joins
-// it with a thousand items by a nested loop over both.
+// No plan depends on the estimated number of items or rows. LATERAL looks each item up by the key; a sub-select inside
+// IS TRUE is hashed and never joined; held rows are changed by their ctid, or looked up with fewSQL, which makes the
+// planner expect a single row. Otherwise the planner expects one row in a list that was just filled, and joins it with
+// a thousand items by a nested loop over both.
 
-// oneMore is attempts + 1, bounded by the largest bigint.
+// oneMore is attempts + 1, at most the largest bigint.
 const oneMore = `least(l.attempts, 9223372036854775806) + 1`
 
-// The statements of a batch. $1 is the list, $2 the claim, empty for none, and $3 are the items, each once, unless they
+// The statements of a batch. $1 is the list, $2 the claim (empty for none), and $3 the items, each once, unless they
 // are staged. Adds have no claim.
 const (
-	// A temporary table holds a batch of any length. It is dropped with its transaction: behind a transaction pooler
+	// A temporary table holds a batch of any length. The transaction drops it at its end: behind a transaction pooler
 	// other clients get the same session.
 	createStagedSQL = `CREATE TEMPORARY TABLE staged (item text COLLATE "C" NOT NULL) ON COMMIT DROP`
 	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
@@ -52,12 +52,11 @@ SELECT $1, s.item
 	unlessThereSQL = `
 ON CONFLICT (list, item) DO NOTHING`
 
-	// heldSentSQL locks the items that are in the list. Those of a page or a claim are neighbours in the key: when at most
-	// a quarter of the rows between the first item and the last are not in the batch, the range is read as a whole, which
-	// takes 4.3 ms instead of 7.5 for a thousand items (decision 0006). dense finds that out by reading no further than
-	// that; its limits are nested for the same reason as those of a page. Fewer than 100 items are always looked up one by
-	// one: deleted rows between them that are not vacuumed yet do not count, but would be read. One of near and far is
-	// empty.
+	// heldSentSQL locks the items that are in the list. The items of a page or a claim are neighbours in the key. If the
+	// range from the first item to the last has at most a quarter more rows than the batch has items, the statement reads
+	// the whole range: 4.3 ms instead of 7.5 for a thousand items (decision 0006). dense tests that and reads no further;
+	// its limits are nested for the same reason as in a page. Fewer than 100 items are always looked up one by one: dense
+	// does not count deleted rows that are not yet vacuumed, but the range would read them. One of near and far is empty.
 	heldSentSQL = `
 WITH sent AS MATERIALIZED (
     SELECT s.item COLLATE "C" AS item FROM string_to_table($3, E'\n') AS s (item)
@@ -90,7 +89,7 @@ WITH sent AS MATERIALIZED (
     SELECT place, item FROM near UNION ALL SELECT place, item FROM far
 )` + clockSQL
 
-	// heldStagedSQL locks staged items, whose number is not known, one by one.
+	// heldStagedSQL locks staged items one by one: their number is not known.
 	heldStagedSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.list, l.item
@@ -114,8 +113,8 @@ WITH held AS MATERIALIZED (
     DELETE FROM iidy.lists l
      USING `
 
-	// placesSQL finds held rows where they were when the statement began. A row that another transaction has moved while
-	// its lock was waited for is not there: movedSQL returns its item.
+	// placesSQL finds held rows at the ctid that they had when the statement began. If another transaction has moved a row
+	// while the statement waited for its lock, movedSQL returns its item.
 	placesSQL = `clock k
      WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
        AND ` + stillClaimedSQL + `
@@ -132,7 +131,7 @@ SELECT done,
        ) END AS moved
   FROM counts`
 
-	// keysSQL looks held rows up by the key, wherever they are.
+	// keysSQL looks held rows up by the key, wherever they have moved.
 	keysSQL = fewHeldSQL + `, clock k` + theseSQL + stillClaimedSQL + `
        AND `
 
@@ -150,14 +149,14 @@ func changeHeldSQL(change attempt.Change) string {
 	return incrementHeldSQL
 }
 
-// batchSQL returns the statement of an increment or a delete of a batch, which returns how many items it has changed,
-// and those that have moved.
+// batchSQL returns the statement of an increment or a delete of a batch. It returns the number of changed items, and
+// the items that have moved.
 func batchSQL(change attempt.Change, only condition) string {
 	return heldSentSQL + changeHeldSQL(change) + placesSQL + only(ofList) + movedSQL
 }
 
-// stagedSQL returns the statement of an increment or a delete of a staged batch, which returns how many items it has
-// changed.
+// stagedSQL returns the statement of an increment or a delete of a staged batch. It returns the number of changed
+// items.
 func stagedSQL(change attempt.Change, only condition) string {
 	return heldStagedSQL + changeHeldSQL(change) + keysSQL + only(ofList) + countSQL
 }
@@ -190,9 +189,9 @@ const uniqueViolation = "23505"
 // inserted and rolled back, which leaves dead rows.
 const addRetryAfter = time.Minute
 
-// addBatch adds the items of a batch. An INSERT without ON CONFLICT costs half of one with it, so a list whose last
-// batch was all new gets that first; when an item is in the list after all the statement fails as a whole and is made
-// again with it.
+// addBatch adds the items of a batch. An INSERT without ON CONFLICT costs half as much, so it comes first for a list
+// whose last batch had only new items. If an item is in the list after all, that statement fails as a whole, and one
+// with ON CONFLICT follows.
 func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.Batch) (int64, error) {
 	begin, hinted := s.allNew.get(string(list))
 	if hinted && s.text.addNew != nil && !time.Now().Before(begin) {
@@ -208,14 +207,14 @@ func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.B
 	n, err := s.runBatch(ctx, list, items, func(ctx context.Context, tx *sqlx.Tx, lines string) (int64, error) {
 		return s.text.add(ctx, tx, list, lines)
 	})
-	if allNew := n == int64(items.Len()); allNew && err == nil && !hinted {
+	if err == nil && !hinted && n == int64(items.Len()) {
 		s.allNew.put(string(list), time.Now())
 	}
 	return n, err
 }
 
-// runBatch calls apply with the items of a batch, each once, a line each. A spooled batch is loaded when it has a
-// connection: while it waits, for that or for a lock, it is not in memory.
+// runBatch calls apply with the items of a batch, each once, one a line. A spooled batch is loaded once it has a
+// connection: it is not in memory while it waits for one, or for a lock.
 func (s *Store) runBatch(
 	ctx context.Context, list attempt.List, items attempt.Batch,
 	apply func(ctx context.Context, tx *sqlx.Tx, lines string) (int64, error),
@@ -229,12 +228,12 @@ func (s *Store) runBatch(
 	})
 }
 
-// maxPasses bounds how often a statement is run for rows that moved. One more pass is enough for those of the first;
-// further ones are for rows that were added since.
+// maxPasses limits how often a statement runs for rows that moved. A second pass finds all that moved during the first;
+// more are needed only for rows that were added since.
 const maxPasses = 5
 
-// changeSent runs a statement of batchSQL, and again for the items that moved while their locks were waited for: their
-// rows are locked by then, so a further pass waits for no lock.
+// changeSent runs a statement of batchSQL, and runs it again for the items that moved while it waited for their locks.
+// Their rows are locked by then, so a further pass waits for no lock.
 func changeSent(
 	ctx context.Context, tx *sqlx.Tx, query string, list attempt.List, claim attempt.Claim, lines string,
 ) (total int64, err error) {
@@ -256,9 +255,9 @@ func changeSent(
 	return 0, attempt.ErrConflict
 }
 
-// ApplyStaged implements attempt.Repository. The items go part by part into a temporary table and are applied in one
-// order, although the replica never holds all at once, and all or nothing. The batch has arrived: it waits its turn
-// among those of BulkInFlight for as long as its time lasts, and after a deadlock it is staged again.
+// ApplyStaged implements attempt.Repository. The items go part by part into a temporary table, and one statement
+// applies them in order, although the replica never holds all of them. The batch has arrived, so it waits for its turn
+// (BulkInFlight) until its time is over; after a deadlock it is staged again.
 func (s *Store) ApplyStaged(
 	ctx context.Context, change attempt.Change, list attempt.List,
 	parts iter.Seq2[*attempt.Items, error], claim attempt.Claim,
@@ -267,7 +266,8 @@ func (s *Store) ApplyStaged(
 	n, err := inLongTurn(ctx, s.queue, list, s.queue.options.BulkTimeout, func(
 		ctx context.Context, tx *sqlx.Tx,
 	) (n int64, err error) {
-		if sent, err = stage(ctx, tx, parts); err != nil {
+		sent, err = stage(ctx, tx, parts)
+		if err != nil {
 			return 0, err
 		}
 		return s.text.staged(ctx, tx, change, list, claim)
@@ -314,15 +314,15 @@ func count(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (n int64
 	return n, err
 }
 
-// noteLost counts a change whose claim no longer holds all the items that it names. A batch that repeats an item, or a
-// delete that is sent again, is counted as well.
+// noteLost counts a change whose claim no longer holds all the items that it names. It also counts a batch that repeats
+// an item, and a repeated delete.
 func (s *Store) noteLost(claim attempt.Claim, named int, changed int64) {
 	if claim != "" && changed < int64(named) {
 		s.contention.Conflict(contention.Lost)
 	}
 }
 
-// noteChange counts a change that was made.
+// noteChange counts the items of a change.
 func (s *Store) noteChange(change attempt.Change, list attempt.List, n int64) {
 	s.metrics.Changed(change, n)
 	if change == attempt.Add && n > 0 {

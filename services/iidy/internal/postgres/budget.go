@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// smallAnswer is the size in bytes up to which an answer draws on no budget.
+	// smallAnswer is the largest answer, in bytes, that needs no budget.
 	smallAnswer = 1 << 20
-	// answerBudget is what the larger answers of a replica may hold together. The heap may grow to three times what is
-	// held before it is collected.
+	// answerBudget limits the bytes that the larger answers of a replica hold together. The heap may grow to three times
+	// that before it is collected.
 	answerBudget = 64 << 20
-	// maxEntry bounds the line of an entry: beside the item a space, 19 digits and a line break.
+	// maxEntry limits the line of an entry: the item, a space, 19 digits and a line break.
 	maxEntry = attempt.MaxBytes + 21
-	// largeAnswers is the part of the replica's requests that may wait for a large answer, as a divisor.
+	// largeAnswers divides the replica's requests: that part of them may wait for a large answer.
 	largeAnswers = 4
 )
 
 // budget limits the memory of large pages and claims, which a slow client may hold for a while.
 type budget struct {
 	bytes   *semaphore.Weighted
-	callers *semaphore.Weighted // those whose answer may be large, until they have it
-	running *semaphore.Weighted // statements that may find a large text: these take long, small ones go beside them
+	callers *semaphore.Weighted // whose answer may be large, until they have it
+	running *semaphore.Weighted // statements that may return a large text; these are slow, and small ones pass them
 	metrics *metrics.Metrics
 }
 
-// newBudget returns the budget of a replica with so many requests, under which so many statements may run that may find
-// a large text.
+// newBudget returns the budget of a replica with that many requests. running limits the concurrent statements that may
+// return a large text.
 func newBudget(requests, running int, m *metrics.Metrics) *budget {
 	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
 	return &budget{semaphore.NewWeighted(answerBudget), of(requests / largeAnswers), of(running), m}
 }
 
-// read calls send, which runs a statement that returns a text of up to limit bytes, or tells the size of a longer one
-// and changes nothing. Then it waits until the budget allows that size, holding no connection, and calls send again. It
-// returns the function that gives back what the text holds, for when the answer is written, or attempt.ErrMemory when
-// ctx ends before the budget allows the text, or when too many callers wait.
+// read calls send, which runs a statement that returns a text of up to limit bytes, or only the size of a longer text,
+// changing nothing. For a longer text read waits, without a connection, until the budget allows its size, and calls
+// send again. It returns a function that releases the text's share, to be called when the answer is written; or
+// attempt.ErrMemory when ctx ends before the budget allows the text, or when too many callers are waiting.
 //
-// As long as the size is not known the budget must allow the largest text at once, or the limit is that of a small
-// answer: a small one never waits for memory. One of a small count does not wait for the statements of others either.
+// While the size is unknown, the budget must allow the largest text at once; otherwise the limit is a small answer,
+// which never waits for memory. A small count does not wait for other statements either.
 func (b *budget) read(
 	ctx context.Context, count int, send func(limit int) (size int, err error),
 ) (free func(), err error) {
@@ -78,11 +78,10 @@ func (b *budget) read(
 	}
 }
 
-// needed returns what a statement needs: the driver holds the server's message while it makes a text of it.
+// needed returns the bytes that a statement needs: the driver holds the server's message while it copies the text.
 func needed(limit int) int64 { return 2 * int64(limit) }
 
-// send calls send when its statement may run. Of the bytes that were taken it keeps the size of the text, or none for a
-// small one.
+// send calls send once its statement may run. Of the held bytes it keeps the size of the text, or none for a small one.
 func (b *budget) send(
 	ctx context.Context, limit int, held int64, send func(int) (int, error),
 ) (size int, kept int64, err error) {

@@ -12,9 +12,9 @@ import (
 
 // The statements of claims. $1 is the list, leases are in microseconds.
 const (
-	// freeSQL takes free items from $2 on, $3 at most, for $4, but none when their lines could have more than $6 bytes,
-	// which size bounds. It also returns how many of them were under a lease that has ended, and how many rows before the
-	// first it had to pass, up to $5 + 1.
+	// freeSQL takes up to $3 free items from $2 on, with a lease of $4, but none if their lines may have more than $6
+	// bytes (size). It also returns how many of the leases had ended, and how many rows it passed before the first item,
+	// up to $5 + 1.
 	freeSQL = `
 WITH held AS MATERIALIZED (
     SELECT list, item, expired
@@ -48,7 +48,7 @@ SELECT e.claim::text AS claim, e.until, n.size, n.first, n.expired,
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM need n, lease e`
 
-	// heldClaimSQL looks the claim up by its index.
+	// heldClaimSQL finds the claim by its index.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.list, l.item
@@ -72,13 +72,13 @@ WITH held AS MATERIALIZED (
 // claimSQL returns the statement of a claim.
 func claimSQL(only condition) string { return freeSQL + only(ofList) + takenSQL }
 
-// abandonSQL returns a statement that returns how many items it has deleted.
+// abandonSQL returns a statement that returns the number of deleted items.
 func abandonSQL(only condition) string {
 	return failedSQL + lockedInOrderSQL + clockSQL + deleteHeldSQL + keysSQL + only(ofList) + countSQL
 }
 
-// extendSQL and releaseSQL return statements that return how many items are still held. On Citus SET takes no sum of a
-// time and an interval, so the end of the new lease is added up beside the clock.
+// extendSQL and releaseSQL return statements that return the number of items that were still held. On Citus SET does
+// not accept the sum of a time and an interval, so the end of the new lease is computed beside the clock.
 func extendSQL(only condition) string {
 	return heldClaimSQL + only(ofList) + lockedInOrderSQL + `, clock AS MATERIALIZED (
     SELECT c.t, c.t + $3::bigint * interval '1 microsecond' AS until
@@ -97,17 +97,17 @@ func releaseSQL(only condition) string {
 }
 
 const (
-	// longHead is how many claimed rows a claim may pass at the start of a list before the replica remembers where the
-	// free ones begin. Passing them takes a millisecond or two.
+	// longHead is the number of claimed rows at the start of a list from which on the replica remembers where the free
+	// ones begin. Passing that many takes a millisecond or two.
 	longHead = 2000
-	// positionTTL is how long a replica remembers that: so long may an item before the position that another replica has
-	// added or released, or whose lease has ended, be overlooked while there are free items behind it.
+	// positionTTL limits how long a replica remembers that. For that time, while free items follow the position, it may
+	// overlook an item before it that another replica has added or released, or whose lease has ended.
 	positionTTL = time.Second
 )
 
 // position is the item from which claims look for free ones. Without it each claim of a list that is worked on from its
-// start walks over all that is claimed, and a list of n items costs n² steps; an index of the free items would cost
-// every add.
+// start passes all claimed items, and a list of n items costs n² steps. An index of free items would slow down every
+// add.
 type position struct {
 	item  string
 	until time.Time
@@ -117,11 +117,11 @@ type position struct {
 type taken struct {
 	Claim   string    `db:"claim"`
 	Until   time.Time `db:"until"`
-	Size    int       `db:"size"` // of the entries to claim, at most; when it is too large there are none
+	Size    int       `db:"size"` // upper bound for the entries; there are none if it is too large
 	First   string    `db:"first"`
-	Expired int64     `db:"expired"` // the entries that were under a lease that has ended
-	Passed  int64     `db:"passed"`  // the rows before the first entry
-	// Entries may be long. The slot does not store them: when the reply to COMMIT is lost the replica still has them.
+	Expired int64     `db:"expired"` // entries whose earlier lease had ended
+	Passed  int64     `db:"passed"`  // rows before the first entry
+	// Entries may be long. The slot does not store them: if the reply to COMMIT is lost, the replica still has them.
 	Entries string `db:"entries" json:"-"`
 }
 
@@ -145,15 +145,16 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: entries}, nil
 }
 
-// claimFree takes free items from the remembered position on, and from the start of the list when none is free there.
+// claimFree takes free items from the remembered position on, or from the start of the list if none is free there.
 func (s *Store) claimFree(
 	ctx context.Context, list attempt.List, count int, lease time.Duration, limit int,
 ) (t taken, err error) {
 	if p, ok := s.freeFrom.get(string(list)); ok && time.Now().Before(p.until) {
-		if t, err = s.claim(ctx, list, p.item, count, lease, limit); err != nil || t.Size > 0 {
+		t, err = s.claim(ctx, list, p.item, count, lease, limit)
+		if err != nil || t.Size > 0 {
 			return t, err
 		}
-		// Nothing is free behind the position; before it there may be.
+		// No item is free after the position, but there may be one before it.
 		s.freeFrom.forget(string(list))
 	}
 
@@ -200,14 +201,14 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 	return n, err
 }
 
-// changeClaim runs a statement over a list and returns the number of items that it changed, 0 on an error.
+// changeClaim runs a statement on a list and returns the number of items that it changed, 0 on an error.
 func (s *Store) changeClaim(ctx context.Context, list attempt.List, query string, args ...any) (int64, error) {
 	return inTurn(ctx, s.queue, list, false, func(ctx context.Context, tx *sqlx.Tx) (int64, error) {
 		return count(ctx, tx, query, append([]any{string(list)}, args...)...)
 	})
 }
 
-// Abandon implements attempt.Repository. It reads the whole list, so it has the bounds of a long batch.
+// Abandon implements attempt.Repository. It reads the whole list, so it has the limits of a long batch.
 func (s *Store) Abandon(
 	ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim,
 ) (int64, error) {

@@ -13,32 +13,32 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// texts are the statements that differ between one server and a Citus cluster, whose lists are distributed by name. New
-// picks them. All others are the same: they name the list, or the lists of a shard, at each mention of a table, so that
-// they go to a worker as a whole, locks in order included.
+// texts are the statements that differ between one server and a Citus cluster, where lists are distributed by name. New
+// picks them. All others are the same: each mention of a table names the list, or the lists of a shard, so that a
+// worker gets the whole statement and locks in order.
 type texts struct {
 	get, claim, extend, release, abandon string
 
 	batch map[attempt.Change]string // increments and deletes
 
-	// add adds the items of lines, addNew so if none of them is in the list, and fails otherwise. It may be nil.
+	// add adds the items of lines. addNew does so only if none of them is in the list, and fails otherwise. It may be nil.
 	add, addNew func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error)
 	// staged changes the items of the temporary table.
 	staged func(
 		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
 	) (int64, error)
-	// send sends groups; those of adds need a transaction if addInTx says so.
+	// send sends groups; addInTx says whether groups of adds need a transaction.
 	send    map[attempt.Change]sender
 	addInTx bool
 }
 
-// ofList is the condition that rows are of the list of a statement. condition puts it, or that rows are of the lists
-// of a group, beside others which find the rows.
+// ofList is the condition that rows belong to the list of a statement. condition adds it, or the same for the lists of
+// a group, to conditions that find the rows.
 const ofList = "l.list = $1"
 
 type condition func(string) string
 
-// textsOf returns the statements with conditions as a cluster or a server needs them.
+// textsOf returns the statements with the conditions that a cluster or a server needs.
 func textsOf(only condition) texts {
 	t := texts{
 		get: getSQL(only), claim: claimSQL(only), extend: extendSQL(only), release: releaseSQL(only),
@@ -55,8 +55,8 @@ func textsOf(only condition) texts {
 
 func isTrue(condition string) string { return "(" + condition + ") IS TRUE" }
 
-// onOneServer returns the statements of one server. IS TRUE keeps its planner from finding rows by a condition that is
-// there for Citus, which would read a whole list.
+// onOneServer returns the statements for one server. IS TRUE keeps its planner from using a condition for Citus to find
+// rows, which would read a whole list.
 func onOneServer() texts {
 	t := textsOf(isTrue)
 	t.add = func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
@@ -76,9 +76,9 @@ func onOneServer() texts {
 	return t
 }
 
-// distribution returns the statements that distribute the schema over a Citus cluster by list. Without statistics of
-// the column the planner of a worker takes a list for a part of the table: from those of a table that has grown since
-// it could take a long list for one of a single row, and join that with all items of a batch.
+// distribution returns the statements that distribute the schema over a Citus cluster by list. They turn off statistics
+// for the column, so that a worker's planner expects every list to be a fixed part of the table. With statistics from
+// before the table grew, it might expect one row in a long list, and join the list with all items of a batch.
 func distribution() []string {
 	return []string{
 		`ALTER TABLE iidy.lists ALTER COLUMN list SET STATISTICS 0`,
@@ -89,8 +89,8 @@ func distribution() []string {
 
 func itself(condition string) string { return condition }
 
-// onCitus returns the statements of a cluster. An INSERT in a CTE does not go to a worker as a whole, and neither does
-// one of what a SELECT returns, nor a statement with a temporary table. VALUES do.
+// onCitus returns the statements for a cluster. Citus does not send these to a worker as a whole: an INSERT in a CTE,
+// an INSERT ... SELECT, and a statement with a temporary table. It does so with INSERT ... VALUES.
 func onCitus() texts {
 	t := textsOf(itself)
 	t.add, t.send[attempt.Add], t.addInTx = addLines, addGroup, true
@@ -108,7 +108,7 @@ func onCitus() texts {
 }
 
 // changeInParts calls change with the items of the temporary table, part by part in byte order, so that the transaction
-// locks rows in the order in which one statement would.
+// locks rows in the same order as a single statement.
 func changeInParts(
 	ctx context.Context, tx *sqlx.Tx, change func(lines string) (int64, error),
 ) (total int64, err error) {
@@ -158,18 +158,18 @@ func addGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt
 
 	answers := make([]int64, len(named))
 	for i, k := range named {
-		if added[k] { // by the first request of it
+		if added[k] { // counts for its first request
 			answers[i], added[k] = 1, false
 		}
 	}
 	return a.Store(ctx, s, answers)
 }
 
-// mostAdded bounds the items of one INSERT.
+// mostAdded limits the items of one INSERT.
 const mostAdded = 512
 
-// addInParts adds items, which are in byte order and each there once, and returns those that were not in their list.
-// Each statement has a power of two of items, the last one repeated, so that a connection prepares only a few.
+// addInParts adds distinct items in byte order, and returns those that were not in their list. The number of items in a
+// statement is a power of two, with the last one repeated, so that a connection prepares only a few statements.
 func addInParts(ctx context.Context, s groupcommit.Session, keys []key) (added map[key]bool, err error) {
 	added = make(map[key]bool)
 	for part := range slices.Chunk(keys, mostAdded) {

@@ -3,18 +3,17 @@
 // # The way of a change
 //
 // Requests for single items go through group commit (platform/groupcommit): concurrent requests of one kind share a
-// statement (items.go). Batches, and the changes of claims, are a transaction each, as many at a time as leave
-// connections to the groups and to reads (queue.go). A batch that is too long for memory is copied to a temporary table
-// first (batch.go).
+// statement (items.go). Each batch, and each change of a claim, is a transaction; their number is limited, so that
+// groups and reads find a connection (queue.go). A batch that is too long for memory is first copied to a temporary
+// table (batch.go).
 //
-// Each change writes a slot, a row of iidy.slots, in the same commit, and the slot tells what became of the change when
-// its answer was lost.
+// Each change writes a slot, a row of iidy.slots, in the same commit. If its answer is lost, the slot tells the
+// outcome.
 //
 // # Invariants
 //
-//   - Every statement locks its rows in byte order, adds included, so that no two of them deadlock, whichever replica
-//     they come from.
-//   - A row that moves while its lock is waited for is changed all the same, and once.
+//   - Every statement locks its rows in byte order, adds included, so that no two of them deadlock, on any replica.
+//   - A row that moves while a statement waits for its lock is still changed, exactly once.
 //   - Leases are compared with the database's clock when all locks are held.
 //   - A locked item delays the callers of that item. Other changes find a connection.
 //
@@ -26,6 +25,6 @@
 //
 // # On Citus
 //
-// The lists are distributed by their name, and a change is for one shard: a group is for the lists of one. The
-// statements are those of one server, but for the adds (cluster.go).
+// The lists are distributed by their name, and a change, as well as a group, is for one shard. The statements are the
+// same as on one server, except for adds (cluster.go).
 package postgres

@@ -2,11 +2,11 @@ package postgres
 
 import "sync"
 
-// maxHints bounds the lists that a replica keeps hints of; one more empties the map.
+// maxHints limits the lists that a replica keeps hints for; one more empties the map.
 const maxHints = 1024
 
-// hints remembers something about lists that makes a statement cheaper. The statement
-// is correct whatever the hint says. The zero value is empty.
+// hints remembers facts about lists that make a statement cheaper. The statement is
+// correct even if a hint is wrong. The zero value is empty.
 type hints[T any] struct {
 	mu    sync.Mutex
 	lists map[string]T

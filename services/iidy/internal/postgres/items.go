@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Get implements attempt.Repository. Reads are grouped, because one by one they cost the replica more.
+// Get implements attempt.Repository. Reads are grouped because single reads cost the replica more.
 func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error) {
 	attempts, err := s.gets.Do(ctx, key{string(list), string(item)})
 	switch {
@@ -25,8 +25,8 @@ func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (
 	return attempts, sqldb.AsNotApplied(err) // it is a read
 }
 
-// Apply implements attempt.Repository. A change with a claim is a batch of one item, because the statement of a group
-// does not look at claims.
+// Apply implements attempt.Repository. A change with a claim becomes a batch of one item, because the statement of a
+// group does not check claims.
 func (s *Store) Apply(
 	ctx context.Context, change attempt.Change, list attempt.List, item attempt.Item, claim attempt.Claim,
 ) (int64, error) {
@@ -54,7 +54,7 @@ func (k key) size() int {
 // committer groups the requests of one kind.
 type committer = groupcommit.Committer[key, key, int64]
 
-// requests describes how those of one kind are sent or read.
+// requests configures how requests of one kind are sent or read.
 type requests = groupcommit.Config[key, key, int64]
 
 func newCommitter(name string, limits groupcommit.Limits, r requests) (*committer, error) {
@@ -64,7 +64,7 @@ func newCommitter(name string, limits groupcommit.Limits, r requests) (*committe
 }
 
 // getSQL returns a statement that returns the attempts of each item in the order of the arguments, -1 for an item that
-// is not in its list. $3 are the lists, each once.
+// is not in its list. $3 has the distinct lists.
 func getSQL(only condition) string {
 	return `
 SELECT ARRAY(SELECT coalesce((SELECT l.attempts
@@ -74,8 +74,8 @@ SELECT ARRAY(SELECT coalesce((SELECT l.attempts
               ORDER BY a.n) AS attempts`
 }
 
-// get reads a group. The statement is sent after all its requests have arrived, so each sees the changes that were
-// acknowledged before it. It waits for no page.
+// get reads a group. The statement is sent after all of its requests have arrived, so each sees every change that was
+// acknowledged before. It does not wait for pages.
 func (s *Store) get(
 	ctx context.Context, session groupcommit.Session, _ *groupcommit.Attempt, group []key,
 ) ([]*int64, error) {
@@ -92,9 +92,9 @@ func (s *Store) get(
 	return answers, nil
 }
 
-// The parts of the statements of changes. $1 to $3 are those of groupcommit's Run, $4 is the slot's place. lock_timeout
-// is set in a sub-select that is evaluated before a row is touched. The slot is locked first; where
-// it does not hold the attempt before, nothing is changed.
+// The parts of the statements of changes. $1 to $3 come from groupcommit's Run, $4 is the slot's place. A sub-select
+// sets lock_timeout before any row is touched. The slot is locked first; if it does not hold the previous attempt,
+// nothing is changed.
 const (
 	slotSQL = `
 WITH slot AS MATERIALIZED (
@@ -120,8 +120,8 @@ WITH slot AS MATERIALIZED (
 SELECT answers, greatest(date_part('epoch', used_at - statement_timestamp()), 0) AS waited FROM done`
 )
 
-// oneSQL returns the statement of changes of one item, which takes half of the time of a group's. $5 and $6 are the
-// list and the item, $7 and $8 the answers if it was changed and if not, and $9 how often to increment it.
+// oneSQL returns the statement for changes of one item, which takes half the time of a group's. $5 and $6 are the list
+// and the item, $7 and $8 the answers if it was changed and if not, and $9 the number of increments.
 func oneSQL(change attempt.Change) string {
 	const (
 		increment = `
@@ -148,9 +148,9 @@ func oneSQL(change attempt.Change) string {
 	return slotSQL + `, changed AS (` + changed + answers + doneSQL
 }
 
-// The parts of a group's statement. $5 and $6 are the lists and the items of the requests, and $7 how often an item is
-// changed, where it is named first, and else 0. $8 are the lists, each once. Items are locked in byte order, by the
-// ORDER BY below LATERAL.
+// The parts of a group's statement. $5 and $6 are the lists and the items of the requests. $7 is the number of changes
+// of an item, at its first request, and 0 at the others. $8 has the distinct lists. Items are locked in byte order, by
+// the ORDER BY below LATERAL.
 const (
 	askedSQL = slotSQL + `, asked AS MATERIALIZED (
     SELECT a.list COLLATE "C" AS list, a.item COLLATE "C" AS item, a.times, a.n
@@ -179,20 +179,20 @@ const (
     DELETE FROM iidy.lists l
      USING ` + fewHeldSQL + theseSQL
 
-	// fewHeldSQL reads held by limits, hidden in sub-selects, that make the planner expect one row for a thousand: it then
-	// looks each up by the key, where it would else read the whole list to join it with them.
+	// fewHeldSQL reads held through limits, hidden in sub-selects, that make the planner expect one row instead of a
+	// thousand: it then looks each row up by the key, instead of reading the whole list to join it.
 	fewHeldSQL = `(SELECT list, item FROM (SELECT list, item FROM (SELECT list, item FROM held` + fewSQL
 
 	fewSQL = allSQL + allSQL + allSQL
 
 	allSQL = ` LIMIT (SELECT 9223372036854775807)) AS h`
 
-	// theseSQL looks the rows of h up by the key. With = in place of ANY the planner would join them with the whole key
+	// theseSQL looks the rows of h up by the key. With = instead of ANY the planner would join them with the whole index
 	// while the table is small, and keep that plan.
 	theseSQL = `
      WHERE l.list = ANY (ARRAY[h.list]) AND l.item = h.item AND `
 
-	// addSQL is of one server. On Citus an INSERT in a CTE does not go to a worker whole: see addGroup.
+	// addSQL is for one server. On Citus an INSERT in a CTE does not go to a worker as a whole: see addGroup.
 	addSQL = askedSQL + `, changed AS (
     INSERT INTO iidy.lists AS l (list, item)
     SELECT list, item
@@ -211,7 +211,7 @@ const (
 	onceSQL = `(a.times > 0)::int`
 	eachSQL = `1`
 
-	// lockedSQL tells an item that was skipped because it is locked from one that is not there.
+	// lockedSQL tells an item that was skipped because it is locked from a missing one.
 	lockedSQL = `
                          WHEN EXISTS (SELECT
                                         FROM iidy.lists l
@@ -236,7 +236,7 @@ func groupSQL(change attempt.Change, skipLocked bool, only condition) string {
 		return held + incrementSQL + ofLists + answersSQL + eachSQL + end
 	case attempt.Delete:
 		return held + deleteSQL + ofLists + answersSQL + onceSQL + end
-	case attempt.Add: // an item that is being added is invisible, and cannot be skipped
+	case attempt.Add: // an uncommitted item is invisible, and cannot be skipped
 	}
 	return addSQL + answersSQL + onceSQL + inTurnSQL + doneSQL
 }
@@ -245,7 +245,7 @@ func groupSQL(change attempt.Change, skipLocked bool, only condition) string {
 type group struct {
 	lists, items pq.StringArray
 	times        pq.Int64Array
-	keys         int // different ones
+	keys         int // distinct ones
 }
 
 // newGroup returns the parameters for requests of a change.
@@ -268,14 +268,14 @@ func newGroup(change attempt.Change, named []key) group {
 	return g
 }
 
-// distinct returns the lists, each once.
+// distinct returns the distinct lists.
 func (g group) distinct() pq.StringArray {
 	lists := slices.Clone(g.lists)
 	slices.Sort(lists)
 	return slices.Compact(lists)
 }
 
-// answers returns what the slot stores for requests for one item, of which the first few have changed it.
+// answers returns the slot's answers to requests for one item, of which the first few have changed it.
 func (g group) answers(few int) string {
 	ones, others := strings.Repeat(",1", few), strings.Repeat(",0", len(g.items)-few)
 	return "[" + (ones + others)[1:] + "]"
@@ -284,7 +284,7 @@ func (g group) answers(few int) string {
 // sender is a groupcommit.Config.Send.
 type sender = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error
 
-// send returns what sends the groups of a change, each in one statement.
+// send returns a sender for the groups of a change, each in one statement.
 func send(change attempt.Change, only condition) sender {
 	one, waits, skips := oneSQL(change), groupSQL(change, false, only), groupSQL(change, true, only)
 	return func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, named []key) error {
@@ -295,13 +295,13 @@ func send(change attempt.Change, only condition) sender {
 		}
 		switch {
 		case g.keys == 1 && !a.SkipLocked:
-			times := int(g.times[0]) // of an add or a delete 1
+			times := int(g.times[0]) // 1 for an add or a delete
 			query, args = one, []any{a.Place, g.lists[0], g.items[0], g.answers(times), g.answers(0)}
 			if change == attempt.Increment {
 				args = append(args, times)
 			}
 		case change == attempt.Add:
-			args = args[:4] // the lists, each once, are for those that look items up
+			args = args[:4] // only statements that look items up need the distinct lists
 		}
 
 		return a.Run(ctx, s, query, args...)

@@ -6,16 +6,15 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// A page and the items of a claim are returned as one text, an entry a line, because a row of its own costs more than
-// the entry.
+// A page and the items of a claim are returned as one text, one entry a line, because a row costs more than the entry.
 //
-// Their limits are nested, and hidden in sub-selects: the planner then expects a tenth of the rows below each, and
-// walks the key instead of sorting the rows behind it. With a plain LIMIT of a thousand it would sort the whole list
-// for each page of a list that has just been filled and is not analyzed yet, because it takes it for a short one.
+// Their limits are nested, and hidden in sub-selects: at each the planner then expects a tenth of the rows, and walks
+// the key instead of sorting the rows after the position. With a plain LIMIT of a thousand it would sort the whole list
+// for each page if the list has just been filled and is not yet analyzed, because it expects a short one.
 const (
 	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
 
-	// pageSQL returns no lines when they have more than $4 bytes.
+	// pageSQL returns no lines if they have more than $4 bytes.
 	pageSQL = `
 SELECT octet_length(t.lines) AS size, CASE WHEN octet_length(t.lines) <= $4 THEN t.lines ELSE '' END AS lines
   FROM (SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '') AS lines

@@ -25,15 +25,15 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "iidy", Distribution: distribution()}
 }
 
-// Session returns the session settings that the statements are written for. Each connection plans a statement once,
-// whatever its arguments, because planning costs as much as running it for a few items. Such a plan outlives the size
-// that the table had, so it must not read the whole table, although that is best for a short list. Compilation is off
-// because the planner would then expect such costs that it compiles for longer than a batch takes.
+// Session returns the session settings that the statements rely on. Each connection plans a statement once, whatever
+// its arguments, because planning costs as much as running it for a few items. The cached plan must survive table
+// growth, so it never uses a sequential scan, although that is best for a short list. JIT is off: the planner then
+// expects high costs, and compiling would take longer than a batch.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
 
-// Options bounds a store.
+// Options configures a store.
 type Options struct {
 	groupcommit.Limits
 
@@ -43,15 +43,15 @@ type Options struct {
 	BulkInFlight int           // concurrent long batches
 }
 
-// GroupConns is the number of connections that group commit uses with InFlight 1: one each for adds, increments,
+// GroupConns is the number of connections that group commit uses if InFlight is 1: one each for adds, increments,
 // deletes and reads.
 const GroupConns = 4
 
-// ungrouped returns the number of connections for changes that are in no group.
+// ungrouped returns the number of connections for changes outside of groups.
 func (o Options) ungrouped() int { return max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1) }
 
-// Store implements attempt.Repository on PostgreSQL. It has no access to the database but through its committers, its
-// queue, and reads.
+// Store implements attempt.Repository on PostgreSQL. It uses the database only through its committers, its queue, and
+// reads.
 type Store struct {
 	db         *sqldb.DB
 	text       texts
@@ -59,20 +59,21 @@ type Store struct {
 	changes    [attempt.Delete + 1]*committer // by attempt.Change
 	queue      *queue
 	answers    *budget
-	freeFrom   hints[position]  // the first free item behind many claimed ones
-	allNew     hints[time.Time] // from when on batches are expected to have only new items
+	freeFrom   hints[position]  // the first free item after many claimed ones
+	allNew     hints[time.Time] // when batches are again expected to have only new items
 	contention *contention.Metrics
 	metrics    *metrics.Metrics
 }
 
 var _ attempt.Repository = (*Store)(nil)
 
-// New returns a store on the database of o, whose schema must have been migrated.
+// New returns a store on the database of o, whose schema must be migrated.
 func New(o Options) (*Store, error) {
-	// Groups for shards use half of the pool, where COALESCE_IN_FLIGHT asks for no more.
+	// Groups for shards use half of the pool, or more if COALESCE_IN_FLIGHT asks for it.
 	o.Permits = max(2*o.InFlight, o.MaxOpenConns/(2*GroupConns))
-	// Pages have half of the pool, claims have the queue's connections: each keeps one for small answers.
+	// Pages have half of the pool, claims have the queue's connections. Both keep one for small answers.
 	large := min(o.MaxOpenConns/2, o.ungrouped()) - 1
+
 	s := &Store{
 		db: o.DB, text: onOneServer(), queue: newQueue(o), answers: newBudget(o.Queue, large, o.Metrics),
 		contention: o.Contention, metrics: o.Metrics,
@@ -84,10 +85,12 @@ func New(o Options) (*Store, error) {
 	var err error
 	for _, change := range attempt.Changes() {
 		sends := requests{Send: s.text.send[change], Transaction: change == attempt.Add && s.text.addInTx}
-		if s.changes[change], err = newCommitter("iidy_"+change.String(), o.Limits, sends); err != nil {
+		s.changes[change], err = newCommitter("iidy_"+change.String(), o.Limits, sends)
+		if err != nil {
 			return nil, err
 		}
 	}
+
 	reads := o.Limits
 	reads.Contention = nil // they wait for no lock
 	s.gets, err = newCommitter("iidy_get", reads, requests{Repeat: s.get})

@@ -1,6 +1,6 @@
-// Package spool keeps the bytes of batches in temporary files until the batches have
-// arrived. The files have no names, so that the operating system removes them however
-// the process ends.
+// Package spool keeps incoming batches in temporary files until they are complete. The
+// files have no names, so that the operating system removes them however the process
+// ends.
 package spool
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Spool makes files in a folder, which together hold a bounded number of bytes.
+// Spool makes files in a folder, with a limit on their bytes together.
 type Spool struct {
 	dir  string
 	most int64
@@ -33,6 +33,7 @@ func New(dir string, most int64, reg prometheus.Registerer) (*Spool, error) {
 		return nil, fmt.Errorf("batches need a folder for temporary files (TMPDIR): %w", err)
 	}
 	_ = probe.Close()
+
 	if err := reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "iidy_spool_bytes", Help: "Bytes of batches in temporary files, at most SPOOL_MAX.",
 	}, func() float64 { return float64(s.used.Load()) })); err != nil {
@@ -78,7 +79,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, full(err)
 }
 
-// full returns err, as attempt.ErrSpoolFull when the disk has no room.
+// full adds attempt.ErrSpoolFull to err when the disk is full.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(attempt.ErrSpoolFull, err)

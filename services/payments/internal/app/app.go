@@ -23,10 +23,10 @@ import (
 
 const name = "payments"
 
-// firstReconcile is about how long after the start claims that ran out are looked for.
+// firstReconcile is the time from the start to the first search for claims that ran out, roughly.
 const firstReconcile = 2 * time.Second
 
-// Service describes the service: its command line, and how a replica is built.
+// Service describes the service: its command line and how to build a replica.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     name,
@@ -61,12 +61,13 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 
-	limits := c.GroupCommit("", 1, cfg.RequestTimeout) // without slots: its rows tell whose they are
+	limits := c.GroupCommit("", 1, cfg.RequestTimeout) // without slots: a row tells who wrote it
 	limits.Pipeline = groupcommit.NewPipeline()
 	store, err := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
 	if err != nil {
 		return err
 	}
+
 	ledger, err := openLedger(c, cfg)
 	if err != nil {
 		return err
@@ -85,6 +86,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	})
+
 	cleaner := &cleaner{store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention}
 	reconciler := &reconciler{
 		service: service, store: store, metrics: observer, log: tel.Logger(), lease: cfg.lease(),
@@ -103,7 +105,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	return nil
 }
 
-// openLedger opens the pool of the simulated processor, which is another company's: what it does waits for no
+// openLedger opens the pool of the simulated processor. It stands for another company, so it must not wait for a
 // connection of payments.
 func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
@@ -114,8 +116,8 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }
 
-// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's: they are in no metric of
-// those.
+// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's, and not in the service's
+// metrics.
 func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB) groupcommit.Limits {
 	limits := service
 	limits.DB, limits.Contention, limits.Share = ledger, nil, nil

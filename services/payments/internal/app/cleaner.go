@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// cleaner deletes expired keys and settled entries of the ledger on every replica. The replicas share the work by
+// cleaner deletes expired keys and settled entries of the ledger. Every replica runs one; they share the work by
 // skipping rows that another has locked.
 type cleaner struct {
 	store     *postgres.Store
@@ -18,11 +18,11 @@ type cleaner struct {
 	retention time.Duration // of the ledger
 }
 
-// cleanupBatch is how many rows one statement deletes: it holds their locks for
-// milliseconds.
+// cleanupBatch limits the rows of one statement, so that it holds their locks for
+// milliseconds only.
 const cleanupBatch = 500
 
-// clean cleans once. A failure is logged and tried again at the next time.
+// clean cleans once. It logs a failure; the next run tries again.
 func (c *cleaner) clean(ctx context.Context) {
 	if err := inBatches(ctx, c.store.DeleteExpired, c.metrics.Deleted); err != nil {
 		c.fail(ctx, "expired keys could not be deleted", err)
@@ -35,11 +35,12 @@ func (c *cleaner) clean(ctx context.Context) {
 	}
 }
 
-// inBatches calls remove until it finds less than a batch, and count with the number that each call has removed.
+// inBatches calls remove until it removes less than a batch, and count with the number of each call.
 func inBatches(ctx context.Context, remove func(ctx context.Context, limit int) (int, error), count func(int)) error {
 	for n := cleanupBatch; n == cleanupBatch && ctx.Err() == nil; {
 		var err error
-		if n, err = remove(ctx, cleanupBatch); err != nil {
+		n, err = remove(ctx, cleanupBatch)
+		if err != nil {
 			return err
 		}
 		count(n)

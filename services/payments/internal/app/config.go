@@ -12,27 +12,27 @@ import (
 type Config struct {
 	config.Common
 
-	// LockWait is how long a request waits for its key, in the process and in the database together.
+	// LockWait limits the time that a request waits for its key, in the process and in the database together.
 	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms"`
-	// IdempotencyTTL is how long a key lives.
+	// IdempotencyTTL is the time to live of a key.
 	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms"`
-	// CleanupInterval is how often expired records are removed.
+	// CleanupInterval is the time between two deletions of expired records.
 	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms"`
-	// ProcessorTimeout is how long the processor may take.
+	// ProcessorTimeout limits the time of a call to the processor.
 	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms"`
-	// ReconcileAfter is how long a claim has run out before the processor is asked about it.
+	// ReconcileAfter is the time from the end of a claim until the processor is asked about it.
 	ReconcileAfter time.Duration `env:"RECONCILE_AFTER" envDefault:"1m" min:"1ms"`
-	// ProcessorLatency is how long the simulator waits before it charges.
+	// ProcessorLatency is the time that the simulator waits before it charges.
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s"`
-	// ProcessorLatencyMax is how long it waits at most, at random.
+	// ProcessorLatencyMax, when longer, makes that time random between the two.
 	ProcessorLatencyMax time.Duration `env:"PROCESSOR_LATENCY_MAX" envDefault:"0s" min:"0s"`
-	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
+	// ProcessorDatabaseURL is the database of the simulated processor's ledger.
 	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url"`
-	// LedgerRetention is how long the simulated processor's ledger keeps an entry that has its payment.
+	// LedgerRetention is the time that the ledger keeps an entry whose payment is stored.
 	LedgerRetention time.Duration `env:"LEDGER_RETENTION" envDefault:"720h"`
 	// FingerprintSecret is the key of the fingerprints.
 	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true"`
-	// FingerprintSecretPrevious is a second key that stored fingerprints are compared by.
+	// FingerprintSecretPrevious is a second key for comparing stored fingerprints.
 	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true"`
 	// AllowBareFingerprints lets the service start without a secret.
 	AllowBareFingerprints bool `env:"ALLOW_BARE_FINGERPRINTS" envDefault:"false"`
@@ -41,24 +41,24 @@ type Config struct {
 // Help describes the variables.
 func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
-		"LOCK_WAIT": "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
+		"LOCK_WAIT": "how long a request waits for another one with its key; then it gets 409 PAYMENT_PROCESSING",
 		"IDEMPOTENCY_TTL": "how long the answer to a key is kept; afterwards the key counts as new; more than " +
 			"REQUEST_TIMEOUT and twice DB_STATEMENT_TIMEOUT",
 		"CLEANUP_INTERVAL":       "how often old keys and ledger entries are deleted",
 		"PROCESSOR_TIMEOUT":      "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
-		"RECONCILE_AFTER":        "how long after a request gave up its payment the processor is asked what became of it",
+		"RECONCILE_AFTER":        "how long after a request gave up its payment the processor is asked for the outcome",
 		"PROCESSOR_LATENCY":      "how long the simulated processor waits before it charges",
-		"PROCESSOR_LATENCY_MAX":  "when longer: it waits for a random time between the two",
-		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; empty stands for DATABASE_URL",
-		"LEDGER_RETENTION":       "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL",
+		"PROCESSOR_LATENCY_MAX":  "if longer, the simulated processor waits for a random time between the two",
+		"PROCESSOR_DATABASE_URL": "the same database, for the simulated processor's ledger; empty means DATABASE_URL",
+		"LEDGER_RETENTION":       "how long the ledger keeps an entry whose payment is stored; more than IDEMPOTENCY_TTL",
 
 		"FINGERPRINT_SECRET":          "key of the fingerprints, 32 bytes or more; the same on all replicas",
-		"FINGERPRINT_SECRET_PREVIOUS": "another key that stored fingerprints may have been made with, while rotating",
+		"FINGERPRINT_SECRET_PREVIOUS": "the previous key, while rotating: stored fingerprints may have been made with it",
 		"ALLOW_BARE_FINGERPRINTS":     "start without FINGERPRINT_SECRET, for tests: bare hashes protect no card",
 	}
 }
 
-// Validate checks what no tag can express. Load calls it beside that of Common.
+// Validate checks what no tag can express. Load calls it after Common.Validate.
 func (c Config) Validate(f *config.Faults) {
 	if c.ProcessorDatabaseURL != "" {
 		f.URL("PROCESSOR_DATABASE_URL", c.ProcessorDatabaseURL)
@@ -68,19 +68,21 @@ func (c Config) Validate(f *config.Faults) {
 		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, "+
 			"or a request is given up while its card is charged", "LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
 	}
+
 	f.Less("IDEMPOTENCY_TTL", c.IdempotencyTTL, "LEDGER_RETENTION", c.LedgerRetention)
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "IDEMPOTENCY_TTL", c.IdempotencyTTL)
 	if c.IdempotencyTTL <= 2*c.DBStatementTimeout {
 		f.Add("IDEMPOTENCY_TTL must be more than twice DB_STATEMENT_TIMEOUT, or a key could be claimed, settled and expire "+
 			"while another claim of it runs", "IDEMPOTENCY_TTL", "DB_STATEMENT_TIMEOUT")
 	}
+
 	if c.FingerprintSecretPrevious != "" && c.FingerprintSecret == "" {
-		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it",
+		f.Add("FINGERPRINT_SECRET_PREVIOUS requires FINGERPRINT_SECRET",
 			"FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
 	}
 }
 
-// checkSecret returns an error when fingerprints would not protect the cards. Only serve needs it: migrate makes none.
+// checkSecret returns an error if fingerprints would not protect the cards. Only serve needs it: migrate makes none.
 func (c Config) checkSecret() error {
 	switch n := len(c.FingerprintSecret); {
 	case n >= payment.MinSecret, n == 0 && c.AllowBareFingerprints:
@@ -94,7 +96,7 @@ func (c Config) checkSecret() error {
 	}
 }
 
-// lease returns how long a claim lives: a second longer than the processor may take.
+// lease returns the lifetime of a claim: a second longer than the processor may take.
 func (c Config) lease() time.Duration { return c.ProcessorTimeout + time.Second }
 
 // ledgerURL returns the DSN of the simulated processor's ledger.
@@ -105,7 +107,7 @@ func (c Config) ledgerURL() string {
 	return c.DatabaseURL
 }
 
-// warnings returns what is allowed and should not be.
+// warnings returns warnings about settings that are allowed but unsafe.
 func (c Config) warnings() (all []string) {
 	if c.FingerprintSecret == "" {
 		all = append(all, "FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")

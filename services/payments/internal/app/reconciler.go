@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// reconciler settles the payments of claims that ran out, and counts those that are open, on every replica. The
-// replicas share the work by skipping rows that another has locked.
+// reconciler settles the payments of claims that ran out, and counts the open ones. Every replica runs one; they share
+// the work by skipping rows that another has locked.
 type reconciler struct {
 	service *payment.Service
 	store   *postgres.Store
@@ -20,18 +20,20 @@ type reconciler struct {
 	lease   time.Duration // of a claim
 }
 
-// reconcileBatch is how many claims are asked about at once.
+// reconcileBatch limits the claims that the processor is asked about at once.
 const reconcileBatch = 16
 
-// reconcile looks at all claims that are due. A failure is logged and tried again at the next time.
+// reconcile settles all claims that are due. It logs a failure; the next run tries again.
 func (r *reconciler) reconcile(ctx context.Context) {
 	for n := reconcileBatch; n == reconcileBatch && ctx.Err() == nil; {
 		var err error
-		if n, err = r.service.Reconcile(ctx, reconcileBatch); err != nil && ctx.Err() == nil {
+		n, err = r.service.Reconcile(ctx, reconcileBatch)
+		if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "open payments could not be settled", slog.Any("error", err))
 			break
 		}
 	}
+
 	n, err := r.store.Open(ctx, r.lease)
 	switch {
 	case ctx.Err() != nil: // the replica is stopping

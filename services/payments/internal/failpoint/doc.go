@@ -1,19 +1,19 @@
 // Package failpoint lets a test kill a replica in the middle of a payment. It does
-// nothing, and costs nothing, unless the binary is built with the tag failpoint, which
-// releases are not.
+// nothing, and costs nothing, unless the binary is built with the tag failpoint.
+// Releases are built without it.
 package failpoint
 
-// The steps of a payment. A replica built with the tag and started with
-// ROWLOCK_FAILPOINT naming one kills itself (SIGKILL) when it comes to it.
+// The steps of a payment. A replica that is built with the tag kills itself (SIGKILL)
+// when it reaches the step that ROWLOCK_FAILPOINT names.
 const (
-	// Claimed: the claim is committed, the processor has not been called.
+	// Claimed: the claim is committed, the processor is not yet called.
 	Claimed = "claimed"
-	// Charging: the processor has begun and has not charged.
+	// Charging: the processor has begun but not charged.
 	Charging = "charging"
-	// Charged: the charge is in the ledger, its answer was not given.
+	// Charged: the charge is in the ledger, but not yet answered.
 	Charged = "charged"
-	// Settling: the processor has answered, the payment is not stored.
+	// Settling: the processor has answered, the payment is not yet stored.
 	Settling = "settling"
-	// Settled: the payment is committed, the client has not been answered.
+	// Settled: the payment is committed, the client is not yet answered.
 	Settled = "settled"
 )

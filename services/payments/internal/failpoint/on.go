@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Hit kills the process when the environment names this step. It then never returns:
-// this side closes, flushes and rolls back nothing.
+// Hit kills the process if the environment names this step. It then never returns, and
+// the process closes, flushes and rolls back nothing.
 func Hit(step string) {
 	if config.Environ()["ROWLOCK_FAILPOINT"] != step {
 		return

@@ -1,5 +1,5 @@
 // Package httpapi serves the domain's inbound ports over HTTP, as api/openapi.yaml
-// defines them. It depends on the ports alone, never on a repository.
+// defines them. It depends only on the ports, never on a repository.
 //
 // The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi

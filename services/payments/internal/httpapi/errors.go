@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// The kinds of problems that only this service has.
+// The problems that only this service has.
 var (
 	keyRequired      = problem.Define("IDEMPOTENCY_KEY_REQUIRED", http.StatusBadRequest, "Idempotency key required")
 	keyConflict      = problem.Define("IDEMPOTENCY_KEY_CONFLICT", http.StatusConflict, "Idempotency key conflict")
@@ -23,14 +23,15 @@ var (
 const retryProcessing = time.Second
 
 const maybeCharged = "No payment is recorded, but the card may have been charged: " +
-	"repeat with the same key, which charges no second time."
+	"repeat with the same key, which does not charge again."
 
-// ProblemOf returns what the client learns about an error of the domain, and nil for any other
-// error.
+// ProblemOf returns the problem that tells the client about an error of the domain, and nil for any
+// other error.
 func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*payment.InvalidError](err); ok {
 		return problem.InvalidField.New(bad.Error()+".", problem.Field(bad.Field), problem.Cause(err))
 	}
+
 	return problem.Table{
 		{
 			Err: payment.ErrKeyConflict, Kind: keyConflict, Field: payment.FieldKey,

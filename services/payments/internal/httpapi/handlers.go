@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// CreatePayment pays for a ride. The response is the stored receipt as it is.
+// CreatePayment pays for a ride. The response is the stored receipt, unchanged.
 func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) error {
 	text, err := idempotency.ParseKey(params.IdempotencyKey)
 	if err != nil {
@@ -27,10 +27,12 @@ func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) erro
 	if err != nil {
 		return err
 	}
+
 	answer, err := h.pay.Pay(c.Request().Context(), key, request)
 	if err != nil {
 		return err
 	}
+
 	header := c.Response().Header()
 	header.Set(echo.HeaderLocation, pathPayments+"/"+string(answer.PaymentID))
 	if answer.Replayed {
@@ -68,9 +70,10 @@ func (h handlers) GetPayment(c echo.Context, id string) error {
 // ListPayments returns a page of a ride's payments.
 func (h handlers) ListPayments(c echo.Context, params ListPaymentsParams) error {
 	if _, err := url.ParseQuery(c.QueryString()); err != nil {
-		// The error repeats what was sent.
+		// The error would repeat the query.
 		return problem.InvalidField.New("The query is not well formed.", problem.Field(payment.FieldRideID))
 	}
+
 	ride, err := payment.NewRideID(params.RideId)
 	if err != nil {
 		return err
@@ -81,14 +84,17 @@ func (h handlers) ListPayments(c echo.Context, params ListPaymentsParams) error 
 	}
 	var after *payment.Position
 	if params.After != nil && *params.After != "" {
-		if after, err = decodePosition(*params.After); err != nil {
+		after, err = decodePosition(*params.After)
+		if err != nil {
 			return err
 		}
 	}
+
 	page, next, err := h.payments.PaymentsOfRide(c.Request().Context(), ride, after, limit)
 	if err != nil {
 		return err
 	}
+
 	body := PaymentList{Payments: make([]Payment, len(page))}
 	for i, p := range page {
 		body.Payments[i] = toPayment(p)
@@ -111,8 +117,8 @@ func toPayment(p payment.Payment) Payment {
 	return out
 }
 
-// Encode returns the receipt of a payment: the status and the body that every request
-// with its key is answered with. GetPayment answers the same bytes.
+// Encode returns the receipt of a payment: the status and the body of the answer to every
+// request with its key. GetPayment returns the same bytes.
 func Encode(p payment.Payment) (payment.Receipt, error) {
 	body, err := strictjson.Marshal(toPayment(p))
 	if err != nil {

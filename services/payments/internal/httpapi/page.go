@@ -19,8 +19,8 @@ func encodePosition(p payment.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-// decodePosition returns the position that encodePosition encoded. It returns 400
-// INVALID_FIELD for any other text.
+// decodePosition decodes the text of encodePosition. It returns 400 INVALID_FIELD for any
+// other text.
 func decodePosition(s string) (*payment.Position, error) {
 	raw, decodeErr := base64.RawURLEncoding.DecodeString(s)
 	micros, id, _ := strings.Cut(string(raw), ".")

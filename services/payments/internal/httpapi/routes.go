@@ -17,8 +17,8 @@ type handlers struct {
 	payments payment.LookupAPI
 }
 
-// Register registers the operations of the contract on e. Each has a span of ops, which is
-// nil without tracing.
+// Register registers the operations of the contract on e. Each gets a span from ops, which
+// is nil without tracing.
 func Register(e *echo.Echo, pay payment.PayAPI, payments payment.LookupAPI, ops *telemetry.Operations) {
 	middlewares := httpserver.Operations(ops, map[string]string{
 		"createPayment": "payments.pay", "getPayment": "payments.get", "listPayments": "payments.list",
@@ -28,12 +28,12 @@ func Register(e *echo.Echo, pay payment.PayAPI, payments payment.LookupAPI, ops 
 	RegisterHandlersWithOptions(e, handlers{pay, payments}, options)
 }
 
-// requireKey refuses a request without an idempotency key by a code of its own.
+// requireKey refuses a request without an idempotency key by a separate code.
 func requireKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Header.Get(payment.FieldKey) == "" {
-			return keyRequired.New("The header Idempotency-Key is missing. Make up a new key for each payment, "+
-				"such as a UUID, and send the same one whenever you repeat the request.", problem.Field(payment.FieldKey))
+			return keyRequired.New("The header Idempotency-Key is missing. Generate a new key for each payment, "+
+				"such as a UUID, and send the same key when you repeat the request.", problem.Field(payment.FieldKey))
 		}
 		return next(c)
 	}

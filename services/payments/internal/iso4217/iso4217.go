@@ -1,7 +1,7 @@
 // Package iso4217 knows the currency codes of ISO 4217 that are legal tender today.
 //
-// The list is that of golang.org/x/text/currency, of CLDR 32 (2017), with the amendments
-// that ISO's maintenance agency has made since.
+// The list comes from golang.org/x/text/currency (CLDR 32, 2017), with the later amendments
+// of ISO's maintenance agency.
 package iso4217
 
 import (
@@ -16,6 +16,8 @@ func Known() payment.Currencies {
 	for it := currency.Query(); it.Next(); { // legal tender, no funds, metals or testing codes
 		known[payment.Currency(it.Unit().String())] = true
 	}
+
+	// Amendments since, by number and year.
 	for _, code := range []payment.Currency{
 		"MRU", "STN", // amendments 164 and 165, 2018
 		"VES", "VED", // 166, 2018; 170, 2021
@@ -25,9 +27,11 @@ func Known() payment.Currencies {
 	} {
 		known[code] = true
 	}
+
 	withdrawn := []payment.Currency{"MRO", "STD", "VEF", "CUC", "HRK", "SLL", "ZWL", "ANG", "BGN"}
 	for _, code := range withdrawn {
 		delete(known, code)
 	}
+
 	return func(c payment.Currency) bool { return known[c] }
 }

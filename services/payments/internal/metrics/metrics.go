@@ -30,11 +30,11 @@ type Metrics struct {
 
 var _ payment.Observer = (*Metrics)(nil)
 
-// New registers the metrics. limit is how long a claim lives.
+// New registers the metrics. limit is the lifetime of a claim.
 func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payments_total", Help: "Payments that were stored.",
+			Name: "payments_total", Help: "Stored payments.",
 		}, []string{"status"}),
 		replays: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_replays_total", Help: "Stored answers that were returned to a repeated request.",
@@ -50,24 +50,26 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 		}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payments_unsettled_charges",
-			Help: "Payments of all replicas that were given up, and of which it is not known yet whether the card was charged.",
+			Help: "Payments of all replicas that were given up, while it is not known whether the card was charged.",
 		}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_claims_overdue_total",
-			Help: "Claims of this replica that outlived their limit, so that another request may have taken them over.",
+			Help: "Claims of this replica that exceeded their lifetime; another request may have taken them over.",
 		}),
 		limit:  limit,
 		opened: make(map[int64]time.Time),
 	}
+
 	// A series that begins with its first event hides that event from rate().
 	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
 		m.payments.WithLabelValues(string(status))
 	}
 	m.UnsettledUnknown()
+
 	for _, c := range []prometheus.Collector{
 		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_claims_open", Help: "Payments that this replica has claimed and not settled.",
+			Name: "payments_claims_open", Help: "Payments that this replica has claimed but not settled.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_claim_oldest_seconds",
@@ -75,7 +77,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_claim_limit_seconds",
-			Help: "Life of a claim: PROCESSOR_TIMEOUT and a second.",
+			Help: "Lifetime of a claim: PROCESSOR_TIMEOUT plus one second.",
 		}, limit.Seconds),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -102,9 +104,10 @@ func (m *Metrics) Claimed() (ended func()) {
 	m.next++
 	began := time.Now()
 	m.opened[id] = began
+
 	return func() {
 		if time.Since(began) > m.limit {
-			m.overdue.Inc() // scrapes of the open ones would miss most
+			m.overdue.Inc() // scrapes of the open claims would miss most
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -122,15 +125,15 @@ func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	return len(m.opened), oldest
 }
 
-// Deleted counts the records that a cleanup removed.
+// Deleted counts n records that a cleanup removed.
 func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
 
-// LedgerDeleted counts the entries of the ledger that a cleanup removed.
+// LedgerDeleted counts n entries of the ledger that a cleanup removed.
 func (m *Metrics) LedgerDeleted(n int) { m.ledger.Add(float64(n)) }
 
-// UnsettledUnknown sets the gauge to NaN when the payments could not be counted: an old
-// figure, or the zero of the start, would look like an answer.
+// UnsettledUnknown sets the gauge to NaN when the payments could not be counted. An old
+// figure, or the zero at the start, would look like an answer.
 func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
 
-// Unsettled sets the number of payments whose charge is not known.
+// Unsettled sets the number of payments whose charge is unknown.
 func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }

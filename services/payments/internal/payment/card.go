@@ -6,7 +6,7 @@ import (
 )
 
 // Secret holds text that must not be printed: a card number or a security code.
-// Formatting, logging and encoding print three asterisks; only Reveal returns the text.
+// Formatting, logging and encoding give three asterisks; only Reveal returns the text.
 type Secret struct{ text string }
 
 const masked = "***"
@@ -29,7 +29,7 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
 // LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
 
-// Card is the card that is charged.
+// Card is the card to charge.
 type Card struct {
 	Number   Secret
 	ExpMonth int
@@ -45,7 +45,7 @@ type CardFace struct {
 	ExpYear  int
 }
 
-// The names of the card's fields, as a client writes them.
+// The names of the card's fields in a request.
 const (
 	fieldNumber   = "card.number"
 	fieldExpMonth = "card.exp_month"
@@ -53,7 +53,7 @@ const (
 	fieldCVC      = "card.cvc"
 )
 
-// The years that a card may expire in, of four digits.
+// The years in which a card may expire, in four digits.
 const (
 	minYear = 2000
 	maxYear = 2099
@@ -61,7 +61,7 @@ const (
 
 // NewCard checks what does not depend on the time: the number has 13 to 19 digits and
 // passes the Luhn check, the month is 1 to 12, the year has four digits, and the security
-// code has three digits, four for American Express. The error is an *InvalidError.
+// code three (four for American Express). The error is an *InvalidError.
 func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
 	switch {
 	case !allDigits(number) || len(number) < minDigits || len(number) > maxDigits:
@@ -78,11 +78,11 @@ func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
 	return Card{Number: Secret{number}, ExpMonth: expMonth, ExpYear: expYear, CVC: Secret{cvc}}, nil
 }
 
-// farthestWest is the offset of the last time zone in which a month ends (UTC-12).
+// farthestWest is the offset of the time zone in which a month ends last (UTC-12).
 const farthestWest = 12 * time.Hour
 
-// CheckExpiry returns an *InvalidError when the card's month was over in every time zone
-// at now.
+// CheckExpiry returns an *InvalidError if the card's month was over in every time zone at
+// now.
 func (c Card) CheckExpiry(now time.Time) error {
 	end := time.Date(c.ExpYear, time.Month(c.ExpMonth)+1, 1, 0, 0, 0, 0, time.UTC).Add(farthestWest)
 	if now.Before(end) {
@@ -109,10 +109,10 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// brandAmex alone has security codes of four digits.
+// brandAmex is the only brand with security codes of four digits.
 const brandAmex = "amex"
 
-// brand returns the card scheme of the number's first digits (issuer ranges of ISO/IEC
+// brand returns the card scheme for the number's first digits (issuer ranges of ISO/IEC
 // 7812), or "unknown".
 func brand(number string) string {
 	const leading = 4
@@ -120,6 +120,7 @@ func brand(number string) string {
 	for i := range leading {
 		prefix = 10*prefix + int(number[i]-'0')
 	}
+
 	for _, r := range []struct {
 		from, to int
 		name     string

@@ -9,32 +9,32 @@ import (
 	"strconv"
 )
 
-// Fingerprint identifies content without holding it.
+// Fingerprint identifies content without containing it.
 type Fingerprint struct {
 	Sum []byte // SHA-256 or HMAC-SHA-256: 32 bytes
-	// Version names the algorithm and the form of the content, and no secret.
+	// Version names the algorithm and the form of the content, but no secret.
 	Version string
 }
 
-// The versions that are made.
+// The versions of new fingerprints.
 const (
 	keyedVersion = "hmac-sha256-2"
 	bareVersion  = "sha256-2" // SHA-256 without a secret
 )
 
-// MinSecret is the least length of a secret, in bytes: that of an HMAC-SHA-256.
+// MinSecret is the minimum length of a secret in bytes, the output size of HMAC-SHA-256.
 const MinSecret = sha256.Size
 
 // Fingerprints makes and compares fingerprints. With a secret they are HMACs. A bare
 // hash does not protect the card: a reader of the table knows the other fields and can
 // try all card numbers.
 type Fingerprints struct {
-	secrets [][]byte // the first makes, all compare; none: bare
+	secrets [][]byte // the first makes, all compare; without any, hashes are bare
 }
 
-// NewFingerprints returns a maker of fingerprints with the secret, of bare ones when it
-// is empty. It also compares those made with the previous secret, so that a secret can
-// be rotated, and bare ones.
+// NewFingerprints returns a maker of fingerprints with the secret, or of bare ones if it
+// is empty. It also compares fingerprints made with the previous secret, so that secrets
+// can be rotated, and bare ones.
 func NewFingerprints(secret, previous string) *Fingerprints {
 	f := &Fingerprints{}
 	for _, s := range []string{secret, previous} {
@@ -45,9 +45,9 @@ func NewFingerprints(secret, previous string) *Fingerprints {
 	return f
 }
 
-// canonicalRequest returns the hashed form of a request, which is JSON: the members in
-// this order, numbers as digits, no white space. No value holds a character that JSON
-// escapes. The security code is no part of it: a stored fingerprint would tell right
+// canonicalRequest returns the form of a request that is hashed: JSON with the members in
+// this order, numbers as digits, and no white space. No value has a character that JSON
+// escapes. The security code is left out, because a stored fingerprint would tell right
 // codes from wrong ones. A change of the form needs a new version.
 func canonicalRequest(r Request) []byte {
 	return fmt.Appendf(nil, `{"ride_id":%q,"rider_id":%q,"amount":%d,"currency":%q,`+
@@ -58,8 +58,8 @@ func canonicalRequest(r Request) []byte {
 // Of returns the fingerprint of a request under the current secret.
 func (f *Fingerprints) Of(r Request) Fingerprint { return f.of(canonicalRequest(r)) }
 
-// Same reports whether a stored fingerprint is that of r, by the stored one's own
-// version. It returns ErrForeignFingerprint for a version that it cannot compare.
+// Same reports whether a stored fingerprint was made of r, by its version. It returns
+// ErrForeignFingerprint for a version that it cannot compare.
 func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
 	return f.same(stored, canonicalRequest(r))
 }
@@ -67,7 +67,7 @@ func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
 // OfCard returns the fingerprint of a card's number and expiry.
 func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalCard(c)) }
 
-// SameCard does what Same does, for a fingerprint made by OfCard.
+// SameCard is like Same, for a fingerprint made by OfCard.
 func (f *Fingerprints) SameCard(stored Fingerprint, c Card) (bool, error) {
 	return f.same(stored, canonicalCard(c))
 }
@@ -81,12 +81,12 @@ func (f *Fingerprints) OfRide(ride RideID, rider string) Fingerprint {
 	return f.of(canonicalRide(ride, rider))
 }
 
-// SameRide does what Same does, for a fingerprint made by OfRide.
+// SameRide is like Same, for a fingerprint made by OfRide.
 func (f *Fingerprints) SameRide(stored Fingerprint, ride RideID, rider string) (bool, error) {
 	return f.same(stored, canonicalRide(ride, rider))
 }
 
-// canonicalRide returns the hashed form of a ride and its rider, whose ids hold no space.
+// canonicalRide returns the form of a ride and its rider that is hashed. Their ids have no space.
 func canonicalRide(ride RideID, rider string) []byte {
 	return fmt.Appendf(nil, "ride %s %s", ride, rider)
 }
@@ -122,8 +122,8 @@ func keyed(secret, data []byte) []byte {
 }
 
 // ProcessorKey returns the key under which the processor charges once: SHA-256(caller,
-// 0x00, value, 0x00, n) in hexadecimal, without the first two where there is no caller. n is
-// the number of payments stored under the key, in decimal. Neither value nor n has 0x00 in it.
+// 0x00, value, 0x00, n) in hexadecimal, without the first two if there is no caller. n is the
+// number of payments stored under the key, in decimal. Neither value nor n contains 0x00.
 func ProcessorKey(key Key, n int) string {
 	text := key.Value + "\x00" + strconv.Itoa(n)
 	if key.Caller != "" {

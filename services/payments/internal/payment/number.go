@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a card number's length (ISO/IEC 7812-1; 13 is the shortest in use).
+// The limits of a card number's length (ISO/IEC 7812-1; 13 is the shortest in use).
 const (
 	minDigits = 13
 	maxDigits = 19
@@ -17,7 +17,8 @@ type luhnSum struct{ digits, sum int }
 func (l *luhnSum) add(digit byte) {
 	d := int(digit - '0')
 	if l.digits%2 == 1 {
-		if d *= 2; d > 9 {
+		d *= 2
+		if d > 9 {
 			d -= 9
 		}
 	}
@@ -36,13 +37,14 @@ func luhn(digits string) bool {
 	return l.passes()
 }
 
-// HoldsCardNumber reports whether s holds what may be a card number: 13 to 19 digits that pass the Luhn check, with
-// any characters but letters between them. Digits that stand side by side count together or not at all, because nearly
-// every longer number contains a shorter one that passes. UUIDs and dates are skipped, because beside an id
-// one date with a time in four would pass by chance. It takes time in proportion to the length of s.
+// HoldsCardNumber reports whether s contains what may be a card number: 13 to 19 digits that pass the Luhn check,
+// separated by anything except letters. A run of digits counts as a whole or not at all, because nearly every longer
+// number contains a shorter one that passes. UUIDs and dates are skipped: next to an id, one in four dates with a time
+// would pass by chance. It takes time proportional to the length of s.
 func HoldsCardNumber(s string) bool {
-	begin := 0      // of the digits and separators that stand before s[i]
-	inWord := false // a letter or a digit stands before s[i]
+	begin := 0      // of the digits and separators before s[i]
+	inWord := false // a letter or a digit is before s[i]
+
 	for i := 0; i < len(s); {
 		if !inWord {
 			if length, heads := beginsWithNoCard(s[i:]); length > 0 {
@@ -54,10 +56,12 @@ func HoldsCardNumber(s string) bool {
 				continue
 			}
 		}
+
 		r, size := utf8.DecodeRuneInString(s[i:])
 		digit := isDigit(s[i])
 		i += size
 		inWord = isAlphanumeric(r)
+
 		switch {
 		case digit && (i == len(s) || !isDigit(s[i])):
 			if endsWithCardNumber(s[begin:i]) {
@@ -70,8 +74,8 @@ func HoldsCardNumber(s string) bool {
 	return false
 }
 
-// endsWithCardNumber does what HoldsCardNumber does, for a card number that ends where s ends. s holds no letters. It
-// reads 19 digits at most.
+// endsWithCardNumber is like HoldsCardNumber, for a card number at the end of s, which has no letters. It reads at most
+// 19 digits.
 func endsWithCardNumber(s string) bool {
 	var check luhnSum
 	for i := len(s) - 1; i >= 0 && check.digits < maxDigits; i-- {
@@ -86,8 +90,8 @@ func endsWithCardNumber(s string) bool {
 	return false
 }
 
-// beginsWithNoCard returns the length of the UUID or date with which s begins, zero for none. No card number is written
-// in their groups, and none begins with 20. But one may end with one of the heads of a date, the year or the month: in
+// beginsWithNoCard returns the length of the UUID or date at the start of s, zero for none. No card number is grouped
+// like them, and none begins with 20. But a card number may end in the head of a date, its year or its month: in
 // 4242-4242-4242-2006-12-30 and 3614-4200-2020-04-12-30 an expiry follows.
 func beginsWithNoCard(s string) (length int, heads [2]int) {
 	for _, no := range [...]struct {
@@ -107,8 +111,8 @@ func beginsWithNoCard(s string) (length int, heads [2]int) {
 	return 0, heads
 }
 
-// hasShape reports whether s begins with the shape, and no letter or digit follows. A hexadecimal digit of the shape
-// stands for itself and for those below, and _ for any separator.
+// hasShape reports whether s begins with the shape and no letter or digit follows. A hexadecimal digit of the shape
+// stands for itself and all lower ones, and _ for any separator.
 func hasShape(s, shape string) bool {
 	if len(s) < len(shape) {
 		return false

@@ -37,11 +37,11 @@ type Payment struct {
 // ID is a UUID in its usual form, lower case.
 type ID string
 
-// NewID returns a new UUID of version 7 (RFC 9562, section 5.7). It begins with the
-// time, so that neighbours in time are neighbours in the index.
+// NewID returns a new UUID of version 7 (RFC 9562, section 5.7). It begins with the time,
+// so that neighbours in time are neighbours in the index.
 func NewID(now time.Time) ID {
 	var b [16]byte
-	rand.Read(b[:]) // never fails: it ends the program instead
+	rand.Read(b[:]) // never fails; it would end the program
 	ms := uint64(now.UnixMilli())
 	for i := range 6 {
 		b[i] = byte(ms >> (40 - 8*i)) //nolint:gosec // the low byte is meant
@@ -64,8 +64,8 @@ func ParseID(s string) (ID, error) {
 }
 
 // Receipt is the encoded answer to a settled payment. An adapter encodes it, the store
-// keeps it with the payment, and every repeat of the request gets it back unchanged. To
-// the domain it is opaque.
+// keeps it with the payment, and every repeat of the request gets it unchanged. It is
+// opaque to the domain.
 type Receipt struct {
 	Code int
 	Data []byte
@@ -75,11 +75,11 @@ type Receipt struct {
 type Answer struct {
 	PaymentID ID
 	Receipt   Receipt
-	// Replayed is true when the receipt was stored by an earlier request.
+	// Replayed says that an earlier request stored the receipt.
 	Replayed bool
 }
 
-// Record is what is stored under an idempotency key.
+// Record is the answer stored under an idempotency key.
 type Record struct {
 	PaymentID ID
 	Receipt   Receipt
@@ -91,7 +91,7 @@ type Position struct {
 	ID        ID
 }
 
-// Bounds of a page.
+// The limits of a page.
 const (
 	DefaultPageSize = 25
 	MaxPageSize     = 100

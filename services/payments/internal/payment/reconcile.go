@@ -7,16 +7,17 @@ import (
 )
 
 // Reconcile settles up to limit payments whose request was given up: it asks the processor
-// what became of their charges, and never charges. It returns how many claims it has looked
-// at, and the errors of the repository. Any number of replicas may call it.
+// for the outcome of their charges, and never charges. It returns the number of claims that
+// it has handled, and the errors of the repository. Any number of replicas may call it.
 func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
 	overdue, err := s.parts.Repository.Overdue(ctx, s.parts.ReconcileAfter, s.parts.Lease, limit)
 	if err != nil {
 		return 0, err
 	}
+
 	errs := make([]error, len(overdue))
 	var all sync.WaitGroup
-	for i, o := range overdue { // all at once, because their leases run
+	for i, o := range overdue { // all at once, because their leases are running
 		all.Go(func() { errs[i] = s.reconcile(ctx, o) })
 	}
 	all.Wait()
@@ -24,12 +25,13 @@ func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
 }
 
 // reconcile settles the charge of one claim. A charge that the processor does not know may
-// be on its way, so that it is asked for again until the record's life is over.
+// be on its way, so it is asked for again until the record expires.
 func (s *Service) reconcile(ctx context.Context, o Overdue) error {
 	t := o.Terms
 	result, err := s.parts.Processor.Find(ctx, Charge{
 		Key: o.ProcessorKey, RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
 	})
+
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case err == nil:

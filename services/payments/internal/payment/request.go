@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Request asks for a ride to be paid. [NewRequest] makes one, of checked values.
+// Request asks for a ride to be paid. [NewRequest] makes one from checked values.
 type Request struct {
 	RideID   RideID
 	RiderID  string
@@ -14,22 +14,22 @@ type Request struct {
 	Card     Card
 }
 
-// RideID names a ride by 1 to 64 characters of A-Z a-z 0-9 . _ : - that hold no card
+// RideID names a ride by 1 to 64 of the characters A-Z a-z 0-9 . _ : - without a card
 // number.
 type RideID string
 
-// Currency is a code of three upper-case letters. [Currencies] reports whether ISO 4217
-// has it.
+// Currency is a code of three upper-case letters. [Currencies] reports whether it is in
+// ISO 4217.
 type Currency string
 
-// Currencies is the outbound port to the list of currencies. It reports whether ISO
-// 4217 has the code.
+// Currencies is the outbound port to the list of currencies. It reports whether the code
+// is in ISO 4217.
 type Currencies func(Currency) bool
 
 // MaxAmount is the largest amount, in minor units.
 const MaxAmount = 1_000_000_000_000
 
-// The names of the fields, as a client writes them.
+// The names of the fields in a request.
 const (
 	// FieldRideID names the member and the query parameter.
 	FieldRideID   = "ride_id"
@@ -66,8 +66,8 @@ func NewRideID(s string) (RideID, error) {
 	return RideID(s), nil
 }
 
-// checkReference checks the rules that ride_id and rider_id share. Both are stored and
-// shown, so neither may hold a card number.
+// checkReference checks the rules of ride_id and rider_id. Both are stored and shown, so
+// neither may contain a card number.
 func checkReference(field, s string) error {
 	const longest = 64
 	if s == "" || len(s) > longest {
@@ -75,7 +75,7 @@ func checkReference(field, s string) error {
 	}
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf || !isAlphanumeric(rune(s[i])) && strings.IndexByte("._:-", s[i]) < 0 {
-			return invalid(field, "may hold letters, digits and . _ : - only")
+			return invalid(field, "may contain only letters, digits and . _ : -")
 		}
 	}
 	if HoldsCardNumber(s) {
@@ -86,10 +86,10 @@ func checkReference(field, s string) error {
 
 // Key is the idempotency key of a caller: the same Value of two callers is two keys. Its scope is PayAPI.Pay.
 type Key struct {
-	// Caller separates the keys of one system from those of another. Empty where callers are not identified: all requests
-	// without a caller share their keys.
+	// Caller separates the keys of different systems. It is empty when callers are not identified: all requests without a
+	// caller share their keys.
 	Caller string
-	// Value holds no card number; platform/idempotency has the rest of its grammar.
+	// Value contains no card number; platform/idempotency has the rest of its grammar.
 	Value string
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Service implements the inbound ports. It holds no state of its own, so any
-// number of replicas may run.
+// Service implements the inbound ports. It has no state, so any number of replicas
+// may run.
 type Service struct {
 	parts Parts
 }
@@ -24,11 +24,11 @@ type Parts struct {
 	Currencies   Currencies
 	Fingerprints *Fingerprints
 	Observer     Observer
-	// TTL is how long a key lives.
+	// TTL is the lifetime of a key.
 	TTL time.Duration
-	// Lease is how long a claim lives: longer than a charge takes.
+	// Lease is the lifetime of a claim, longer than a charge takes.
 	Lease time.Duration
-	// ReconcileAfter is how long a claim has run out before Reconcile asks about it.
+	// ReconcileAfter is the time from the end of a claim until Reconcile asks about it.
 	ReconcileAfter time.Duration
 }
 
@@ -55,8 +55,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	defer ended()
 	defer claimed.Leave()
 
-	// From here on a client that leaves cancels nothing: a charge must not be left without
-	// its payment.
+	// From here on a client that leaves cancels nothing: every charge needs its payment.
 	ctx = context.WithoutCancel(ctx)
 	result, err := s.charge(ctx, claimed.Held, r)
 	if err != nil {
@@ -67,16 +66,17 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	record, fresh, err := s.parts.Repository.Settle(ctx, claimed.Held, p)
 	switch {
 	case err != nil:
-		_ = s.parts.Repository.GiveBack(ctx, claimed.Held) // a repeat need not wait until the claim runs out
+		_ = s.parts.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
 		return Answer{}, err
 	case !fresh:
 		return s.replay(record), nil
 	}
+
 	s.parts.Observer.Settled(p.Status)
 	return Answer{PaymentID: record.PaymentID, Receipt: record.Receipt}, nil
 }
 
-// claim returns the request's claim of its key.
+// claim returns a claim of the key for the request.
 func (s *Service) claim(key Key, r Request) Claim {
 	return Claim{
 		Key: key, ID: ClaimID(NewID(time.Now())), Fingerprint: s.parts.Fingerprints.Of(r),
@@ -94,8 +94,8 @@ func (s *Service) replay(r Record) Answer {
 }
 
 // charge charges the card of a request that holds its key, or ends the claim. It checks the
-// card's expiry here and not before, and an expired card may still settle the charge that was
-// made before its month ended: a repeat gets its answer all the same.
+// card's expiry only here, so that a repeat gets its answer even after the month has ended, and
+// an expired card may still settle a charge that was made before.
 func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error) {
 	expired := r.Card.CheckExpiry(h.Now)
 	result, err := s.parts.Processor.Charge(ctx, Charge{
@@ -106,8 +106,8 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 		return result, nil
 	}
 
-	// A claim that is not ended runs out by itself, so that the answer stays what it is.
-	// After a takeover a charge of the earlier holder may be on its way.
+	// Errors of Drop and GiveBack do not change the answer: the claim then runs out. After a
+	// takeover a charge of the earlier holder may be on its way.
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.parts.Observer.Conflict()
@@ -149,10 +149,12 @@ func (s *Service) PaymentsOfRide(
 	if limit < 1 || limit > MaxPageSize {
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
+
 	page, err := s.parts.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}
+
 	page = page[:limit]
 	last := page[limit-1]
 	return page, &Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil

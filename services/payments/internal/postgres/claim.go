@@ -20,28 +20,28 @@ import (
 type bid struct {
 	payment.Claim
 
-	// same is the fingerprint that the record of the same request has: another one than the claim's when it was made
-	// under the previous secret.
+	// same is the fingerprint in the record of the same request. It differs from the claim's if it was made with the
+	// previous secret.
 	same []byte
-	// earlier is how many payments are stored under the key.
+	// earlier is the number of payments stored under the key.
 	earlier int
 }
 
-// size returns the bytes that a bid takes on the wire.
+// size returns the size in bytes of a bid on the wire.
 func (b bid) size() int {
 	const others = 320
 	return others + len(b.Key.Value) + len(b.Key.Caller)
 }
 
-// reply is the answer to a bid, of which one member is set: the claim, what another request has stored, or how many
-// payments are stored under the key when they are not as many as the bid said.
+// reply is the answer to a bid. One member is set: the claim, the record of another request, or the number of payments
+// stored under the key if the bid had another number.
 type reply struct {
 	claim   *claim
 	record  *record
 	earlier int
 }
 
-// claim is a claim that was made, or taken over from another request.
+// claim is a new claim, or one taken over from another request.
 type claim struct {
 	caller       string // of the record
 	processorKey string
@@ -49,7 +49,7 @@ type claim struct {
 	takenOver    bool
 }
 
-// Claim implements payment.Repository. While another request of the same content holds the key, the bid waits in the
+// Claim implements payment.Repository. While another request with the same content holds the key, the bid waits in the
 // key's lane.
 func (s *Store) Claim(ctx context.Context, c payment.Claim) (payment.Claimed, error) {
 	b := bid{Claim: c, same: c.Fingerprint.Sum}
@@ -74,18 +74,18 @@ func (s *Store) Claim(ctx context.Context, c payment.Claim) (payment.Claimed, er
 		case r.record.Status.String == completed:
 			return payment.Claimed{Record: r.record.domain()}, nil
 		}
-		b.same = r.record.Fingerprint // claimSQL answers null to the next bid, which so waits in the key's lane
+		b.same = r.record.Fingerprint // claimSQL answers null to the next bid, which then waits in the key's lane
 	}
 }
 
-// bid sends a bid. Its errors say that nothing was charged, whether the claim is stored or not.
+// bid sends a bid. Its errors say that nothing was charged, whether or not the claim is stored.
 func (s *Store) bid(ctx context.Context, b bid) (reply, error) {
 	r, err := s.claims.Do(ctx, b)
 	if errors.Is(err, groupcommit.ErrUnknown) {
-		// The client left while the bid was under way. Its claim, if there is one, must not be left without its payment.
+		// The client left while the bid was under way. If the bid has made a claim, the payment must follow.
 		r, err = s.claims.Do(context.WithoutCancel(ctx), b)
 		if r.claim != nil {
-			r.claim.takenOver = true // by the first sending, perhaps
+			r.claim.takenOver = true // perhaps from the first sending
 		}
 	}
 
@@ -95,7 +95,7 @@ func (s *Store) bid(ctx context.Context, b bid) (reply, error) {
 	return r, sqldb.AsNotApplied(err)
 }
 
-// hold returns what the holder of a claim gets.
+// hold returns a new claim to its holder.
 func (s *Store) hold(c payment.Claim, made claim) payment.Claimed {
 	if made.takenOver {
 		s.options.Contention.Conflict(contention.TakenOver)
@@ -110,30 +110,30 @@ func (s *Store) hold(c payment.Claim, made claim) payment.Claimed {
 	}
 }
 
-// expired says of a record that its life is over, so that its key counts as new.
+// expired is the condition that a record has expired, so that its key counts as new.
 const (
 	expired   = expiredAt + `clock_timestamp()`
 	expiredAt = `r.status = 'COMPLETED' AND r.expires_at <= `
 )
 
-// claimSQL claims keys that are absent or expired, and takes over claims of the same request that ran out, or are the
-// bid's own, which was sent before and not answered for. A key with other than c.earlier payments is not claimed. A key
-// that another request of the same content has claimed gets nothing, and so does one that another session was quicker
-// to change: the next statement sees what it is.
+// claimSQL claims keys that are absent or expired. It takes over claims that ran out if they belong to the same
+// request, and the bid's own claim if an earlier sending made it and its answer was lost. It does not claim a key that
+// does not have exactly c.earlier payments. A key that another request with the same content has claimed gets no
+// answer, nor does one that another session changes at the same time: the next statement sees the result.
 //
-// A caller without a live record of its own is answered by the key's live record without a caller (place); where no bid
-// is named, as without AUTH_ENABLED, there is only that one. A claim that is taken over keeps its fingerprint and the
-// processor's key.
+// A caller without a live record gets the key's live record without a caller (place). If no bid has a caller, as
+// without authentication, there is only that one. A claim that is taken over keeps its fingerprint and the processor's
+// key.
 //
-// The count is of the statement's snapshot, and so is the record that it goes with (asked): no key is claimed whose
-// record was live in the snapshot. For a payment to be stored meanwhile under a key that is claimed then, a claim would
-// have to be made, settled and expire while the statement runs; a key lives longer than two statements may run.
+// The count and its record (asked) are from the statement's snapshot: no key is claimed whose record was live in the
+// snapshot. A payment could be stored meanwhile under a key that is then claimed only if a claim were made, settled and
+// expired while the statement runs; but a key lives longer than two statements may run.
 //
-// Where no key is to be claimed the statement locks and writes nothing, so that a repeat costs no commit. A stored
-// answer is confirmed by the synchronous standbys, because the wait of its settlement may have been cancelled.
+// If there is no key to claim, the statement locks and writes nothing, so that a repeat costs no commit. The
+// synchronous standbys confirm a stored answer, because the wait for them at its settlement may have been cancelled.
 //
-// Rows are locked in the order of their keys. clock_timestamp(), because now() stands still while a statement waits.
-// lock_timeout is set in a sub-select that is evaluated before any row is touched.
+// Rows are locked in the order of their keys. The statement uses clock_timestamp() because now() does not advance while
+// it waits. A sub-select sets lock_timeout before any row is touched.
 func claimSQL(named, skipLocked bool) string {
 	asked := claimHead + ofNoCaller + claimState
 	if named {
@@ -175,8 +175,8 @@ WITH asked AS MATERIALIZED (
      WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 )`
 
-	// ofCaller joins the record that answers a caller, and ofNoCaller the one of bids that have none, in a tenth less
-	// time. LIMIT keeps the plan that is made while the table is empty from joining all of its index.
+	// ofCaller joins the record that answers a caller. ofNoCaller does so for bids without a caller, in a tenth less time.
+	// LIMIT keeps a plan that is made while the table is empty from joining the whole index.
 	ofCaller = `
       LEFT JOIN LATERAL (
          SELECT ` + claimColumns + `, ` + expiredAt + `clock.now AS expired
@@ -238,26 +238,26 @@ SELECT c.place, made.processor_key, made.created_at AS claimed, c.taken_over, c.
   LEFT JOIN made ON made.claim_id = c.claim_id
  ORDER BY c.n`
 
-	// takenOver says of a record that the request c takes it over.
+	// takenOver is the condition that the request c takes a record over.
 	takenOver = `r.status = 'PROCESSING' AND (r.claim_id = c.claim_id
                        OR r.claimed_until <= clock_timestamp() AND r.request_fingerprint = c.same)`
 )
 
-// claimRow is what claimSQL returns for a bid.
+// claimRow is a row of claimSQL, one for each bid.
 type claimRow struct {
 	record
 
 	Place        string         `db:"place"`
 	ProcessorKey sql.NullString `db:"processor_key"`
-	Claimed      sql.NullTime   `db:"claimed"` // not null: the key was claimed
+	Claimed      sql.NullTime   `db:"claimed"` // null unless the key was claimed
 	TakenOver    bool           `db:"taken_over"`
-	Stored       sql.NullInt64  `db:"stored"` // payments under a key that is new
+	Stored       sql.NullInt64  `db:"stored"` // payments under a new key
 	Found        bool           `db:"found"`  // the record is an answer
 	Confirmed    sql.NullBool   `db:"confirmed"`
 	Waited       float64        `db:"waited"`
 }
 
-// reply returns the answer to a bid, nil when it is to wait.
+// reply returns the answer to a bid, or nil if it must wait.
 func (r claimRow) reply(b bid) *reply {
 	switch {
 	case r.Claimed.Valid:

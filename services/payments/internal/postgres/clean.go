@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
-// is read in a sub-select: as a constant of the statement it can use the index.
+// deleteExpiredSQL skips rows that other transactions (cleaners or claimers) have locked, so it never waits. A
+// sub-select reads the time, which makes it a constant of the statement that can use the index.
 const deleteExpiredSQL = `
 WITH expired AS MATERIALIZED (
     SELECT caller, key
@@ -25,10 +25,10 @@ func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err 
 	return s.deleteBatch(ctx, deleteExpiredSQL, limit)
 }
 
-// deleteSettledSQL deletes entries of the processor's ledger whose payment is stored, when both are older than $2
-// microseconds. The payment's age counts too: a request that stalled while its payment was stored by another one may
-// still ask for the entry, and would find none and charge again. The wait, the time and the index are those of
-// deleteExpiredSQL. It reads past the unsettled entries, which stay and are few.
+// deleteSettledSQL deletes entries of the processor's ledger whose payment is stored, if both are older than $2
+// microseconds. The payment's age counts too: a request that stalled while another one stored its payment may still ask
+// for the entry, and without it would charge again. Locks and time are handled as in deleteExpiredSQL. It scans past
+// the unsettled entries, which stay and are few.
 const deleteSettledSQL = `
 WITH settled AS MATERIALIZED (
     SELECT c.processor_key
@@ -45,13 +45,13 @@ WITH settled AS MATERIALIZED (
 )
 SELECT count(*) FROM gone`
 
-// DeleteSettled removes up to limit entries of the processor's ledger, charges and declines, that are older than age as
-// is their payment, none that another transaction has locked, and returns how many.
+// DeleteSettled removes up to limit entries of the processor's ledger, charges and declines, and returns their number.
+// The entry and its payment must be older than age. It skips entries that another transaction has locked.
 func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int) (deleted int, err error) {
 	return s.deleteBatch(ctx, deleteSettledSQL, limit, age.Microseconds())
 }
 
-// deleteBatch runs a statement that returns how many rows it has deleted, again where its answer was lost.
+// deleteBatch runs a statement that returns the number of deleted rows, and repeats it if its answer was lost.
 func (s *Store) deleteBatch(ctx context.Context, statement string, args ...any) (deleted int, err error) {
 	err = s.options.DB.Repeatable().GetContext(ctx, &deleted, statement, args...)
 	return deleted, err

@@ -13,7 +13,7 @@ import (
 // end asks for the end of a claim without a payment.
 type end struct {
 	held payment.Held
-	drop bool // and not give back
+	drop bool // instead of giving it back
 }
 
 // size returns the bytes that an end takes on the wire.
@@ -34,8 +34,8 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 	return err
 }
 
-// endHead and endTail end claims whose fence holds, each one for itself: a claim that is given back has run out. The
-// fence is read from the locked row, and so after the wait for it.
+// endHead and endTail end claims, each if its fence holds: a claim that is given back has run out. The fence is read
+// from the locked row, and so after the wait for the lock.
 const (
 	endHead = `
 WITH held AS MATERIALIZED (
@@ -61,7 +61,8 @@ WITH held AS MATERIALIZED (
 SELECT n, extract(epoch FROM waited)::float8 AS waited FROM held`
 )
 
-// sendEnds sends a group of ends: see groupcommit.Config.Repeat. A claim that has ended is no more the holder's.
+// sendEnds sends a group of ends: see groupcommit.Config.Repeat. A claim that has ended no longer belongs to its
+// holder.
 func sendEnds(ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []end) ([]*bool, error) {
 	n := len(group)
 	callers, keys, claims, drops := texts(n), texts(n), texts(n), make(pq.BoolArray, n)

@@ -7,9 +7,9 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// overdueSQL takes over claims that ran out, none that another replica looks at. A claim that was given back after a
-// look, when claimed_until became that time, is due again after half of its age, but not before $1 microseconds; and
-// once more when its record's life is over. Claims that a lost answer has taken over run out again.
+// overdueSQL takes over claims that ran out, and skips those that another replica has locked. A claim that was given
+// back (its claimed_until is that time) is due again after half of its age, but not before $1 microseconds; and once
+// more when its record has expired. If the answer is lost, the claims that it took over run out again.
 const overdueSQL = `
 WITH due AS MATERIALIZED (
     SELECT caller, key
@@ -67,16 +67,16 @@ func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit i
 	return overdue, err
 }
 
-// openSQL counts by an index of the claims alone, whatever the size of the tables. One that Overdue has taken over is
-// still open: the claim of its request ran out.
+// openSQL counts with an index on claims only, whatever the size of the tables. A claim that Overdue has taken over is
+// still open, because the claim of its request ran out.
 const openSQL = `
 SELECT count(*)
   FROM payments.idempotency_records
  WHERE status = 'PROCESSING'
    AND least(claimed_until, created_at + $1 * interval '1 microsecond') <= (SELECT clock_timestamp())`
 
-// Open counts the payments whose request had a claim, which lived as long as lease, that ran out or was given back: it
-// is not known yet whether they were charged.
+// Open counts the payments whose claim, with a lifetime of lease, ran out or was given back: it is not yet known
+// whether they were charged.
 func (s *Store) Open(ctx context.Context, lease time.Duration) (n int, err error) {
 	err = s.options.DB.Repeatable().GetContext(ctx, &n, openSQL, lease.Microseconds())
 	return n, err

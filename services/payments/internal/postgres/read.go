@@ -43,6 +43,7 @@ func (s *Store) Find(ctx context.Context, id payment.ID) (payment.Payment, error
 SELECT ` + paymentColumns + `
   FROM payments.payments
  WHERE id = $1`
+
 	var r row
 	err := s.options.DB.GetContext(ctx, &r, query, string(id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -78,10 +79,12 @@ func (s *Store) FindOfRide(
 	if after != nil {
 		query, args = pageAfterSQL, append(args, after.CreatedAt, string(after.ID))
 	}
+
 	var rows []row
 	if err := s.options.DB.SelectContext(ctx, &rows, query, args...); err != nil {
 		return nil, err
 	}
+
 	page := make([]payment.Payment, len(rows))
 	for i, r := range rows {
 		page[i] = r.payment()

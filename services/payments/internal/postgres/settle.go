@@ -18,13 +18,13 @@ type settlement struct {
 	receipt payment.Receipt
 }
 
-// size returns the bytes that a settlement takes on the wire.
+// size returns the size in bytes of a settlement on the wire.
 func (c settlement) size() int {
 	const others = 160
 	return others + len(c.held.Key.Value) + len(c.held.Key.Caller) + len(c.receipt.Data)
 }
 
-// settled is the answer to a settlement: stored, or what was found instead, nothing where the claim was dropped.
+// settled is the answer to a settlement: stored, or the record found instead, which is empty if the claim was dropped.
 type settled struct {
 	stored bool
 	record record
@@ -41,7 +41,7 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 	found, err := s.settles.Do(ctx, settlement{h, p, receipt})
 	switch {
 	case err != nil:
-		// "Not applied" would be wrong for the card, whatever the error is.
+		// Whatever the error, "not applied" would be wrong for the card.
 		return payment.Record{}, false, fmt.Errorf("%w: %s", payment.ErrOutcomeUnknown, err.Error())
 	case found.stored:
 		failpoint.Hit(failpoint.Settled)
@@ -55,9 +55,9 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 	return *found.record.domain(), false, nil
 }
 
-// settleHead and settleTail store the payments of a group and complete their records, each one whose fence holds. The
-// fence is read from the locked row, and so after the wait for it. A commit that has locked a row waits for the
-// synchronous standbys, also where a settlement was stored before. The payment's values come from the claim.
+// settleHead and settleTail store the payments of a group and complete their records, each if its fence holds. The
+// fence is read from the locked row, and so after the wait for the lock. A commit that has locked a row waits for the
+// synchronous standbys, even if the settlement was stored before. The payment's values come from the claim.
 const (
 	settleHead = `
 WITH held AS MATERIALIZED (

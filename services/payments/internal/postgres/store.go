@@ -23,19 +23,19 @@ const Schema = "payments"
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source { return migrate.Source{FS: migrations, Schema: Schema} }
 
-// Session returns the session settings that the statements are written for: each is planned once for groups of any
-// size, and never uses a sequential scan, because the cached plan must survive the growth of its tables.
+// Session returns the session settings that the statements rely on: each is planned once, for groups of any size, and
+// never uses a sequential scan, because the cached plan must survive table growth.
 func Session() map[string]string {
 	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 }
 
-// Options configure a store. All bounds must be positive.
+// Options configure a store. All limits must be positive.
 type Options struct {
 	groupcommit.Limits
 
 	// Encode returns the receipt that is stored with a payment.
 	Encode func(payment.Payment) (payment.Receipt, error)
-	// LockWait is how long a request waits for its key.
+	// LockWait limits the time that a request waits for its key.
 	LockWait time.Duration
 }
 
@@ -50,11 +50,11 @@ type Store struct {
 
 var _ payment.Repository = (*Store)(nil)
 
-// New returns a store on the database of o, whose schema must have been migrated.
+// New returns a store on the database of o, whose schema must be migrated.
 func New(o Options) (*Store, error) {
 	forKey, charged := o.Limits, o.Limits
 	forKey.LockTimeout = o.LockWait
-	charged.Share = nil // a payment that was charged is not refused for a crowd
+	charged.Share = nil // a charged payment is never refused, however many requests wait
 
 	claims, claimsErr := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
 		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size, Held: true,
@@ -80,12 +80,12 @@ func (s *Store) Close(ctx context.Context) error {
 
 const completed = "COMPLETED"
 
-// record is what a key's row says to a request that does not hold it.
+// record is the part of a key's row for requests that do not hold the key.
 type record struct {
 	Status      sql.NullString `db:"status"`
 	Fingerprint []byte         `db:"request_fingerprint"`
 	Version     sql.NullString `db:"fingerprint_version"`
-	PaymentID   sql.NullString `db:"payment_id"` // this and the following: of a completed record
+	PaymentID   sql.NullString `db:"payment_id"` // from here on: only in a completed record
 	Code        sql.NullInt32  `db:"response_status"`
 	Body        []byte         `db:"response_body"`
 }
@@ -103,7 +103,7 @@ func (r record) domain() *payment.Record {
 	}
 }
 
-// skipLocked returns a statement that waits for locked rows, or skips them, as an attempt wants it.
+// skipLocked returns a statement that waits for locked rows or skips them, as the attempt says.
 func skipLocked(a *groupcommit.Attempt, head, tail string) string {
 	if a.SkipLocked {
 		return head + " SKIP LOCKED" + tail
@@ -111,8 +111,8 @@ func skipLocked(a *groupcommit.Attempt, head, tail string) string {
 	return head + tail
 }
 
-// missing returns the answers to requests whose records were not found: nil where locked records are skipped, and the
-// next statement tells whether there is one.
+// missing returns the answers to requests whose records were not found: empty ones, or nil if locked records are
+// skipped, because then only the next statement tells whether there is a record.
 func missing[R any](a *groupcommit.Attempt, n int) []*R {
 	answers := make([]*R, n)
 	for i := range answers {

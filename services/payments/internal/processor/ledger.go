@@ -13,7 +13,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// LedgerConns is how many connections the ledger needs: one for groups, one for keys that another session is entering.
+// LedgerConns is the number of connections of the ledger: one for groups, one for keys that another session is
+// entering.
 const LedgerConns = 2
 
 // entry holds a row of the ledger.
@@ -25,11 +26,11 @@ type entry struct {
 	Ride        []byte `db:"ride_fingerprint"`
 	Version     string `db:"fingerprint_version"` // of both fingerprints
 	DeclineCode string `db:"decline_code"`        // "": charged
-	// Fresh says that this call has entered it. The other members are not set then.
+	// Fresh says that this call has entered it. The other members are then not set.
 	Fresh bool
 }
 
-// size returns the bytes that an entry takes on the wire.
+// size returns the size in bytes of an entry on the wire.
 func (e entry) size() int {
 	const others = 64
 	return len(e.Key) + len(e.Card) + len(e.Ride) + len(e.Version) + others
@@ -51,7 +52,7 @@ func newLedger(limits groupcommit.Limits) (l *ledger, err error) {
 	return l, err
 }
 
-// enter enters an entry, or returns the one that its key has.
+// enter enters an entry, or returns the existing one of its key.
 func (l *ledger) enter(ctx context.Context, e entry) (entry, error) { return l.entries.Do(ctx, e) }
 
 const readSQL = `
@@ -60,7 +61,7 @@ SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fing
   FROM payments.processor_charges
  WHERE processor_key = ANY ($1::text[])`
 
-// find returns the entry of a key, or payment.ErrNotCharged. It takes no lock and waits for none.
+// find returns the entry of a key, or payment.ErrNotCharged. It neither takes a lock nor waits for one.
 func (l *ledger) find(ctx context.Context, key string) (found entry, err error) {
 	err = l.db.GetContext(ctx, &found, readSQL, pq.StringArray{key})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -70,8 +71,8 @@ func (l *ledger) find(ctx context.Context, key string) (found entry, err error) 
 }
 
 // insertSQL enters the keys that have no entry, in the order of the keys, so that replicas do not deadlock. It waits
-// for a session that is entering one of them, and takes no lock of an entry that is there. lock_timeout is set in a
-// sub-select that is evaluated before any row is touched.
+// for a session that is entering one of them, and does not lock existing entries. A sub-select sets lock_timeout before
+// any row is touched.
 const insertSQL = `
 INSERT INTO payments.processor_charges
        (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
@@ -83,9 +84,9 @@ SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, nullif(
 ON CONFLICT (processor_key) DO NOTHING
 RETURNING processor_key`
 
-// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters what is new and reads the others in a
-// younger snapshot: what stood in the way is committed by then. An entry behind another one with its key in the group
-// gets the other one, and one that was removed meanwhile waits for the next sending.
+// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters the new ones and reads the others in a
+// later snapshot, which has every entry that was in the way. If a group repeats a key, the later entries get the first
+// one. An entry that was removed meanwhile waits for the next sending.
 func sendEntries(
 	ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []entry,
 ) ([]*entry, error) {
@@ -121,6 +122,7 @@ func sendEntries(
 
 	var there []entry
 	err = s.SelectContext(ctx, &there, readSQL, pq.StringArray(others))
+
 	for i, key := range keys {
 		at := slices.IndexFunc(there, func(e entry) bool { return e.Key == key })
 		if at >= 0 && answers[i] == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// The cards that do not simply succeed.
+// The cards with a special result.
 const (
 	cardDeclined      = "4000000000000002"
 	insufficientFunds = "4000000000009995"
@@ -26,14 +26,13 @@ const (
 
 // Options configure the simulator.
 type Options struct {
-	// Latency is how long it waits before it charges, and LatencyMax, when it is longer, how long at most: each call waits
-	// for a random time in between.
+	// Latency is the time before each charge. If LatencyMax is longer, the time is random between the two.
 	Latency, LatencyMax time.Duration
-	// Timeout bounds a call. After it the charge may have been made or not.
+	// Timeout limits a call. Afterwards the charge may or may not have been made.
 	Timeout time.Duration
 	// Limits are for the ledger's groups. DB is a pool of LedgerConns connections that payments do not use.
 	Limits groupcommit.Limits
-	// Operations makes a span of each call; it may be nil.
+	// Operations makes a span for each call; it may be nil.
 	Operations *telemetry.Operations
 }
 
@@ -53,15 +52,14 @@ func New(fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
 	return &Simulator{ledger: l, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
 }
 
-// Close drops the charges that still wait for the latency, as a crash would, and waits for those that do not. It must
-// be called once. The pool stays open.
+// Close drops the charges that still wait for the latency, as a crash would, and waits for the others. It must be
+// called once. The pool stays open.
 func (s *Simulator) Close(ctx context.Context) error {
 	close(s.closed)
 	return s.ledger.entries.Close(ctx)
 }
 
-// Charge implements payment.Processor. A charge goes on when its caller has stopped waiting, as a real processor's
-// does.
+// Charge implements payment.Processor. Like a real processor's, a charge continues when its caller stops waiting.
 func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
 	ctx, end := s.options.Operations.Start(ctx, "processor.charge", trace.WithSpanKind(trace.SpanKindClient))
 	defer end(&err)
@@ -75,6 +73,7 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 	} else if err == nil {
 		err = compare(there, c, s.same)
 	}
+
 	switch {
 	case err != nil:
 		return payment.Result{}, err
@@ -110,8 +109,8 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 	return payment.Result{DeclineCode: there.DeclineCode}, nil
 }
 
-// await returns the answer to a charge, or payment.ErrProcessorTimeout when ctx ends first: the charge may then be
-// made, or be made later.
+// await returns the answer to a charge, or payment.ErrProcessorTimeout when ctx ends first: the charge may then have
+// been made, or may still be made.
 func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) {
 	type outcome struct {
 		there entry
@@ -119,12 +118,13 @@ func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) 
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		var o outcome
 		whole := context.WithoutCancel(ctx)
-		if o.err = s.pause(whole); o.err == nil {
-			o.there, o.err = s.answer(whole, c)
+		if err := s.pause(whole); err != nil {
+			done <- outcome{err: err}
+			return
 		}
-		done <- o
+		there, err := s.answer(whole, c)
+		done <- outcome{there, err}
 	}()
 
 	select {
@@ -135,8 +135,8 @@ func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) 
 	}
 }
 
-// answer returns the ledger's entry of a charge, and enters it when the key has none. For a charge with OnlyRepeat,
-// and for the card at which the processor fails, it only looks.
+// answer returns the ledger's entry of a charge, and enters it if the key has none. For a charge with OnlyRepeat, and
+// for the card that makes the processor fail, it only reads.
 func (s *Simulator) answer(ctx context.Context, c payment.Charge) (there entry, err error) {
 	fails := c.Card.Number.Reveal() == cardFault
 	if c.OnlyRepeat || fails {
@@ -144,6 +144,7 @@ func (s *Simulator) answer(ctx context.Context, c payment.Charge) (there entry, 
 	} else {
 		there, err = s.ledger.enter(ctx, s.entryOf(c))
 	}
+
 	switch {
 	case errors.Is(err, payment.ErrNotCharged) && fails:
 		return entry{}, fmt.Errorf("%w: it answered with an error: %w", payment.ErrProcessorFault, err)
@@ -161,7 +162,7 @@ func (s *Simulator) entryOf(c payment.Charge) entry {
 	}
 }
 
-// decline returns the issuer's reason to decline; "" for a card that is charged.
+// decline returns the issuer's reason to decline, "" for a card that is charged.
 func decline(c payment.Card) string {
 	switch c.Number.Reveal() {
 	case cardDeclined:
@@ -172,7 +173,7 @@ func decline(c payment.Card) string {
 	return ""
 }
 
-// pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first, or the
+// pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first or the
 // simulator is closed.
 func (s *Simulator) pause(ctx context.Context) error {
 	latency := s.options.Latency
@@ -182,6 +183,7 @@ func (s *Simulator) pause(ctx context.Context) error {
 	if latency <= 0 {
 		return nil
 	}
+
 	select {
 	case <-time.After(latency):
 		return nil
@@ -191,7 +193,7 @@ func (s *Simulator) pause(ctx context.Context) error {
 	return payment.ErrProcessorTimeout
 }
 
-// compare returns payment.ErrKeyConflict unless the entry was made for the same values.
+// compare returns payment.ErrKeyConflict unless the entry is for the same values.
 func compare(there entry, c payment.Charge, isSame func(entry, payment.Charge) (bool, error)) error {
 	same, err := isSame(there, c)
 	switch {
@@ -203,8 +205,8 @@ func compare(there entry, c payment.Charge, isSame func(entry, payment.Charge) (
 	return nil
 }
 
-// same reports whether the entry was made for the same values. It returns
-// payment.ErrForeignFingerprint when it cannot compare them.
+// same reports whether the entry is for the same values. It returns
+// payment.ErrForeignFingerprint if it cannot compare them.
 func (s *Simulator) same(there entry, c payment.Charge) (bool, error) {
 	same, err := s.sameRide(there, c)
 	if err != nil || !same {
@@ -213,7 +215,7 @@ func (s *Simulator) same(there entry, c payment.Charge) (bool, error) {
 	return s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card)
 }
 
-// sameRide does what same does, without the card.
+// sameRide is like same, without the card.
 func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
 	if there.Amount != c.Amount || there.Currency != string(c.Currency) {
 		return false, nil
@@ -221,8 +223,8 @@ func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
 	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }
 
-// fault returns the processor's error for an error of the ledger, which it keeps as text alone: in the chain it would
-// be taken for an error of the payment's own database. A lost answer is a time-out: the charge may be made.
+// fault returns the processor's error for an error of the ledger. It keeps only the text of that: in the chain it would
+// look like an error of the service's database. A lost answer is a timeout, because the charge may have been made.
 func fault(ctx context.Context, err error) error {
 	if errors.Is(err, payment.ErrNotCharged) {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// Service describes the service: its command line, and how a replica is built.
+// Service describes the service: its command line and how to build a replica.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     "pyggpot",
@@ -42,6 +42,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+
 	service := pot.NewService(store)
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {

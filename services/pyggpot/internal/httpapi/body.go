@@ -30,19 +30,20 @@ var errEmptyBody = errors.New("the body is empty; a JSON object is expected")
 // procedure serves the requests of a route.
 type procedure struct {
 	handler http.Handler
-	// request is an empty message of its type; nil for procedures that are not the contract's.
+	// request is an empty message of its type; nil for procedures outside of the contract.
 	request proto.Message
-	// stream is set when it takes only framed messages.
+	// stream says that it takes only framed messages.
 	stream  bool
 	maxBody int64
 }
 
-// serve handles a request of the route. It refuses with a sentence what Connect refuses without one: an unknown media
-// type, a body that is too large or incomplete, JSON that is not the procedure's message.
+// serve handles a request of the route. It adds a sentence to what Connect refuses without one: an unknown media type,
+// a body that is too large or incomplete, JSON that does not fit the procedure's message.
 func (p procedure) serve(c echo.Context) error {
 	w, r := c.Response(), httpserver.Request(c)
 	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
+
 	switch {
 	case p.framed(media):
 		r.Body = framedBody{r.Body, r.Context()}
@@ -56,11 +57,11 @@ func (p procedure) serve(c echo.Context) error {
 		return p.unary(w, r, false)
 	}
 	return problem.UnsupportedMediaType.New(
-		"The body must be of type application/json, or of a protocol of Connect or gRPC.",
+		"The Content-Type must be application/json, or a type of Connect or gRPC.",
 		problem.Header("Accept-Post", acceptPost))
 }
 
-// unary serves a request whose body is one message. One in JSON is decoded here, and not again by Connect.
+// unary serves a request whose body is one message. It decodes JSON, so that Connect need not decode it again.
 func (p procedure) unary(w http.ResponseWriter, r *http.Request, inJSON bool) error {
 	body, err := readBody(r, p.maxBody)
 	if err != nil {
@@ -68,19 +69,21 @@ func (p procedure) unary(w http.ResponseWriter, r *http.Request, inJSON bool) er
 	}
 	if inJSON {
 		message := p.request.ProtoReflect().New().Interface()
-		if err = decodeJSON(body, message); err == nil {
-			body, err = proto.MarshalOptions{}.MarshalAppend([]byte{decoded}, message)
+		if err := decodeJSON(body, message); err != nil {
+			return invalidJSON(err)
 		}
+		body, err = proto.MarshalOptions{}.MarshalAppend([]byte{decoded}, message)
 		if err != nil {
 			return invalidJSON(err)
 		}
 	}
+
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	p.handler.ServeHTTP(w, r)
 	return nil
 }
 
-// readBody returns all of a body, decompressed. Its length is at most maxBody before and after that.
+// readBody returns the whole body, decompressed. It has at most maxBody bytes before and after that.
 func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 	reader := io.Reader(r.Body)
 	switch encoding := r.Header.Get(headerContentEncoding); encoding {
@@ -92,9 +95,10 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 		}
 		reader = io.LimitReader(unzipped, maxBody+1)
 	default:
-		return nil, problem.UnsupportedMediaType.New("The body may be compressed by gzip only.",
+		return nil, problem.UnsupportedMediaType.New("The body may be compressed only by gzip.",
 			problem.Header("Accept-Encoding", "gzip"))
 	}
+
 	r.Header.Del(headerContentEncoding)
 	body, err := io.ReadAll(reader)
 	if err != nil {
@@ -122,15 +126,15 @@ func (b framedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fault matches the kind and the field of an error of protojson, which come before the client's text.
+// fault matches the kind and the field in an error of protojson, which precede the client's text.
 var fault = regexp.MustCompile(
 	`^proto:.\(line \d+:\d+\): (unknown field|duplicate field|invalid value for \w+ field) "?(\w{1,64})`)
 
-// capital matches where protojson's names have a capital letter for the contract's underscore.
+// capital matches a capital letter in protojson's names, where the contract has an underscore.
 var capital = regexp.MustCompile(`[A-Z]`)
 
-// invalidJSON returns the problem of a body that protojson refuses, without the body's values. protojson's text has one
-// of two kinds of spaces, by the build, and names a field in camel case when its value is at fault.
+// invalidJSON returns the problem for a body that protojson refuses, without the body's values. The spaces in
+// protojson's text depend on the build, and the name of a field with a wrong value is in camel case.
 func invalidJSON(err error) error {
 	found := fault.FindStringSubmatch(err.Error())
 	cause := problem.Cause(err)
@@ -146,13 +150,13 @@ func invalidJSON(err error) error {
 	return problem.InvalidField.New("The value of "+name+" does not fit.", problem.Field(name), cause)
 }
 
-// isJSON reports whether a media type has the suffix +json and is of no protocol that frames messages.
+// isJSON reports whether a media type has the suffix +json and does not belong to a protocol that frames messages.
 func isJSON(media string) bool {
 	return strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json") &&
 		!strings.HasPrefix(media, "application/grpc") && !strings.HasPrefix(media, "application/connect")
 }
 
-// framed reports whether a media type is of a protocol that frames messages and that serves the procedure.
+// framed reports whether a media type belongs to a protocol that frames messages and serves the procedure.
 func (p procedure) framed(media string) bool {
 	switch media {
 	case "application/grpc", "application/grpc+proto", "application/grpc+json",

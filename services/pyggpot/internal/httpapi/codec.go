@@ -10,14 +10,14 @@ import (
 )
 
 // jsonCodec implements connect.Codec by proto3's JSON mapping, with the contract's spelling of names and with zero
-// values, as callers of the Twirp service expect. It reads what every proto3 JSON parser does: both spellings of a
-// name, a kind by name or number; but no unknown member.
+// values, as callers of the Twirp service expect. Like every proto3 JSON parser it accepts both spellings of a name,
+// and a kind by name or number, but no unknown member.
 type jsonCodec struct{}
 
 // Name returns the last part of the Content-Type.
 func (jsonCodec) Name() string { return "json" }
 
-// Marshal implements connect.Codec. It removes the spaces that protojson inserts, in other places with each build.
+// Marshal implements connect.Codec. It removes the spaces that protojson inserts at places that vary with the build.
 func (jsonCodec) Marshal(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -27,6 +27,7 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", message, err)
 	}
+
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, spaced); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", message, err)
@@ -34,7 +35,7 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// decoded is the first byte of a message that was decoded already and follows in protobuf's own encoding. No JSON
+// decoded is the first byte of a message that was already decoded and follows in protobuf's binary encoding. No JSON
 // begins with it.
 const decoded = 0
 

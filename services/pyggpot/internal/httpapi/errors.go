@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// The kinds of problems that only this service has, with the statuses that Connect gives their codes.
+// The problems that only this service has, with the HTTP statuses of their Connect codes.
 var (
 	potNotFound = problem.Define("POT_NOT_FOUND", http.StatusNotFound, "Pot not found")
 	outOfRange  = problem.Define("PAGE_OUT_OF_RANGE", http.StatusBadRequest, "Page out of range")
@@ -24,15 +24,17 @@ var (
 	potLocked   = problem.Define("POT_LOCKED", http.StatusConflict, "Pot is locked")
 )
 
-// soon is when a client may repeat the change of a contended pot.
+// soon is the wait before a client may repeat the change of a contended pot.
 const soon = time.Second
 
-// ProblemOf returns what the client learns about an error of the domain or of validation, and nil for any other error.
+// ProblemOf returns the problem that tells the client about an error of the domain or of validation, and nil for any
+// other error.
 func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[violationsError](err); ok {
 		field := bad.FieldViolations[0].GetField()
 		return problem.InvalidField.New(bad.Error(), problem.Field(field), problem.Cause(err))
 	}
+
 	return problem.Table{
 		{Err: pot.ErrNotFound, Kind: potNotFound, Detail: "There is no such pot."},
 		{
@@ -43,19 +45,20 @@ func ProblemOf(err error) *problem.Error {
 		{Err: pot.ErrFull, Kind: potFull, Detail: "The coins do not fit into the pot. Nothing was added.", Field: "coins"},
 		{
 			Err: pot.ErrTimeOver, Kind: problem.NotApplied,
-			Detail: "The request's time was over before its turn came. Nothing was changed.",
+			Detail: "The request ran out of time before its turn. Nothing was changed.",
 		},
 		{
 			Err: pot.ErrLocked, Kind: potLocked, RetryAfter: soon,
-			Detail: "Other changes of this pot were in the way for too long. Nothing was changed; try again.",
+			Detail: "Other changes of this pot took too long. Nothing was changed; try again.",
 		},
 	}.Of(err)
 }
 
 // codeOf returns the Connect code of a kind. Only an unknown outcome has the code unknown: no client, proxy or mesh
-// repeats it by itself, as they do unavailable and, some of them, internal.
+// repeats it automatically, as they do with unavailable and, some of them, with internal.
 func codeOf(kind problem.Kind) connect.Code {
 	switch kind {
+	// The kinds of every service.
 	case problem.InvalidField, problem.InvalidJSON, problem.UnsupportedMediaType:
 		return connect.CodeInvalidArgument
 	case problem.Unauthenticated:
@@ -70,6 +73,8 @@ func codeOf(kind problem.Kind) connect.Code {
 		return connect.CodeUnavailable
 	case problem.OutcomeUnknown:
 		return connect.CodeUnknown
+
+	// The kinds of this service.
 	case potNotFound:
 		return connect.CodeNotFound
 	case outOfRange:
@@ -81,6 +86,7 @@ func codeOf(kind problem.Kind) connect.Code {
 	case potLocked:
 		return connect.CodeAborted
 	}
+
 	return connect.CodeInternal
 }
 
@@ -88,8 +94,8 @@ func codeOf(kind problem.Kind) connect.Code {
 const domain = "pyggpot"
 
 // connectError returns p as a Connect error: its sentence, and as details google.rpc.ErrorInfo with the code that the
-// other services send in problem+json, BadRequest with the fields at fault, and RetryInfo when the client may repeat
-// the request. It does not contain the cause.
+// other services send in problem+json, BadRequest with the fields at fault, and RetryInfo if the client may repeat the
+// request. It does not contain the cause.
 func connectError(p *problem.Error, traceID string) *connect.Error {
 	e := connect.NewError(codeOf(p.Kind()), errors.New(p.Detail())) //nolint:err113 // a sentence for the client
 	info := &errdetails.ErrorInfo{Reason: p.Kind().Code(), Domain: domain}
@@ -97,6 +103,7 @@ func connectError(p *problem.Error, traceID string) *connect.Error {
 		info.Metadata = map[string]string{"trace_id": traceID}
 	}
 	addDetail(e, info)
+
 	if bad, ok := errors.AsType[violationsError](p); ok {
 		addDetail(e, bad.BadRequest)
 	} else if p.Field() != "" {
@@ -104,6 +111,7 @@ func connectError(p *problem.Error, traceID string) *connect.Error {
 			{Field: p.Field(), Description: p.Detail(), Reason: p.Kind().Code()},
 		}})
 	}
+
 	if wait := p.RetryAfter(); wait > 0 {
 		addDetail(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 		header := make(http.Header)
@@ -125,8 +133,8 @@ func isProcedure(path string) bool {
 	return strings.HasPrefix(path, "/pyggpot.") || strings.HasPrefix(path, twirp+"/") || strings.HasPrefix(path, "/grpc.")
 }
 
-// ErrorWriter returns the function that writes the server's own errors: in the protocol of the request when its path is
-// a procedure's, with the status that the other services use; as problem+json elsewhere.
+// ErrorWriter returns the function that writes the server's own errors. Under the path of a procedure it uses the
+// protocol of the request, with the status that the other services use; elsewhere it writes problem+json.
 func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
 	writer := connect.NewErrorWriter()
 	return func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
@@ -139,8 +147,8 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 	}
 }
 
-// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. gRPC's errors keep their
-// 200.
+// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. Errors of gRPC keep their
+// status 200.
 type statusWriter struct {
 	http.ResponseWriter
 

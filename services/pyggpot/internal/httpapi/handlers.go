@@ -31,7 +31,7 @@ func (h pots) ViewPot(
 	return potAnswer(h.View(ctx, pot.ID(r.Msg.GetPotId())))
 }
 
-// ViewPotByName returns the pot of a name.
+// ViewPotByName returns the pot with a name.
 func (h pots) ViewPotByName(
 	ctx context.Context, r *connect.Request[potpb.ViewPotByNameRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
@@ -46,6 +46,7 @@ func (h pots) ListPots(
 	if err != nil {
 		return nil, err
 	}
+
 	answer := &potpb.PotListResponse{
 		TotalPotCount: int32(total), //nolint:gosec // an id has 32 bits, so there are no more pots
 		Request:       r.Msg,

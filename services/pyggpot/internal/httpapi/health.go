@@ -15,8 +15,8 @@ import (
 // services returns the names of the contract's services.
 func services() []string { return []string{potconnect.PotName, coinconnect.CoinName} }
 
-// health answers gRPC's health check with the state of /readyz. Watch is not offered: a watcher would occupy a request
-// without end.
+// health answers gRPC's health check with the state of /readyz. It does not support Watch: each watcher would hold a
+// request open forever.
 type health struct{ ready func() (bool, string) }
 
 // Check implements grpchealth.Checker.
@@ -25,6 +25,7 @@ func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealt
 		//nolint:wrapcheck // as the port asks
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service"))
 	}
+
 	status := grpchealth.StatusNotServing
 	if ready, _ := h.ready(); ready {
 		status = grpchealth.StatusServing

@@ -27,16 +27,16 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// twirp is the path prefix that callers of a Twirp service use.
+// twirp is the path prefix of Twirp clients.
 const twirp = "/twirp"
 
-// Options are what the routes need beside the ports.
+// Options configure the routes.
 type Options struct {
 	// MaxBody is the largest request in bytes, MAX_BODY.
 	MaxBody int64
 	// Ready reports whether the replica accepts requests, and if not, why.
 	Ready func() (ready bool, why string)
-	// TracerProvider starts a span for each call below that of its HTTP request; nil without tracing.
+	// TracerProvider starts a span for each call below the span of its HTTP request; nil without tracing.
 	TracerProvider trace.TracerProvider
 }
 
@@ -62,8 +62,8 @@ func operations() map[string]operation {
 // healthCheck is the path of gRPC's health check.
 const healthCheck = "/grpc.health.v1.Health/Check"
 
-// Rights returns the function that returns what a request of a route needs. The health check is public, as /readyz is.
-// Reflection is not, because a stream holds a slot.
+// Rights returns the function that returns the right that a request of a route needs. The health check is public, as
+// /readyz is. Reflection is not, because a stream occupies the server.
 func Rights() func(method, route string) auth.Right {
 	all := map[string]auth.Right{healthCheck: auth.Public}
 	for path, op := range operations() {
@@ -72,6 +72,7 @@ func Rights() func(method, route string) auth.Right {
 	for _, path := range Streams() {
 		all[path] = auth.Read
 	}
+
 	return func(method, route string) auth.Right {
 		if right, ok := all[route]; ok {
 			return right
@@ -80,7 +81,7 @@ func Rights() func(method, route string) auth.Right {
 	}
 }
 
-// Streams returns the paths of the procedures that may answer before their request has ended.
+// Streams returns the paths of the procedures that may answer before their request ends.
 func Streams() []string {
 	return []string{
 		"/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -89,8 +90,8 @@ func Streams() []string {
 }
 
 // Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
-// Each procedure has a route of its own, so that metrics, logs and limits are those of any other API, and a span of
-// ops, which is nil without tracing.
+// Each procedure has a separate route, so that it has the same metrics, logs and limits as any other API, and a span
+// from ops, which is nil without tracing.
 func Register(
 	e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options, ops *telemetry.Operations,
 ) error {
@@ -101,6 +102,7 @@ func Register(
 	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
 	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
+
 	mux := http.NewServeMux()
 	mux.Handle(potconnect.NewPotHandler(pots{potAPI}, own))
 	mux.Handle(coinconnect.NewCoinHandler(coins{coinAPI}, own))
@@ -120,12 +122,13 @@ func Register(
 	return nil
 }
 
-// interceptors returns what a call of the contract passes, in this order.
+// interceptors returns the interceptors of a call of the contract, in their order.
 func interceptors(tracers trace.TracerProvider, ops *telemetry.Operations) ([]connect.Interceptor, error) {
 	validator, err := newValidator()
 	if err != nil {
 		return nil, err
 	}
+
 	var all []connect.Interceptor
 	if tracers != nil {
 		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(tracers), otelconnect.WithoutMetrics())
@@ -164,8 +167,8 @@ func startSpans(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
 	})
 }
 
-// failPanicked fails the span of a call that panics, which otelconnect does not. The panic goes on to the server, which
-// logs it and answers.
+// failPanicked fails the span of a call that panics, which otelconnect does not do. The panic continues to the server,
+// which logs it and answers.
 //
 //nolint:ireturn // the signature of connect's interceptors
 func failPanicked(
@@ -184,8 +187,8 @@ func failPanicked(
 	return answer, err
 }
 
-// cancelAbandoned returns CodeCanceled for a call that failed because its client hung up: otelconnect does not count it
-// as a fault of the server, and so does not fail its span. No client reads the answer; the log has the error itself.
+// cancelAbandoned returns CodeCanceled for a call that failed because its client hung up: otelconnect does not treat
+// that as a fault of the server, so it does not fail the span. No client reads the answer, and the log has the error.
 //
 //nolint:ireturn // the signature of connect's interceptors
 func cancelAbandoned(
@@ -203,7 +206,7 @@ func cancelAbandoned(
 //nolint:ireturn // the signature of connect's interceptors
 func refuse(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
 	answer, err := next(ctx, request)
-	//nolint:errorlint // the bare error is Connect's, from before the method
+	//nolint:errorlint // Connect returns the bare error before it calls the method
 	if over := ctx.Err(); over != nil && err == over {
 		err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
 	}

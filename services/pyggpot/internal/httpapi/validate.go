@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// newValidator compiles the rules of every request, so that a wrong rule ends the start, and the first request takes no
-// longer than any other.
+// newValidator compiles the rules of every request, so that a wrong rule stops the start, and the first request is as
+// fast as any other.
 //
 //nolint:ireturn // its package has no other type
 func newValidator() (protovalidate.Validator, error) {
@@ -38,6 +38,7 @@ func validated(v protovalidate.Validator) connect.UnaryInterceptorFunc {
 		if !ok {
 			return nil, fmt.Errorf("a request of type %T, which is not a message", request.Any())
 		}
+
 		err := v.Validate(message)
 		if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
 			return nil, violationsOf(broken)

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// fromCoins returns the coins of a request, which has passed the contract's rules.
+// fromCoins returns the coins of a request that has passed the contract's rules.
 func fromCoins(list []*coin.Coins) []pot.Coins {
 	coins := make([]pot.Coins, len(list))
 	for i, c := range list {
@@ -17,7 +17,7 @@ func fromCoins(list []*coin.Coins) []pot.Coins {
 	return coins
 }
 
-// toCoins returns the coins of an answer. A count is never more than fits into a pot.
+// toCoins returns the coins of an answer. A count never exceeds the size of a pot.
 func toCoins(coins []pot.Coins) []*coin.Coins {
 	list := make([]*coin.Coins, len(coins))
 	for i, c := range coins {

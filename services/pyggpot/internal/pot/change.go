@@ -6,21 +6,21 @@ type Change struct {
 
 	// Add holds the coins to add, all of them or none.
 	Add Contents
-	// Take holds the coins to remove, of each kind as many as the pot has.
+	// Take holds the coins to remove, of each kind at most as many as the pot has.
 	Take Contents
-	// Draw is how many coins to remove at random from the rest. All are removed when there are fewer.
+	// Draw is the number of coins to remove at random from the rest, or all if there are fewer.
 	Draw int64
 }
 
-// Answer says what a change has moved, or why it moved nothing.
+// Answer is the result of a change.
 type Answer struct {
 	// Moved holds the coins that were added or removed.
 	Moved Contents
-	// Full says that the coins do not fit, so that none was added.
+	// Full says that no coins were added because they do not fit.
 	Full bool
 }
 
-// Apply returns the contents of the pot after a change, and its answer. The source is used for coins at random alone.
+// Apply returns the contents of the pot after a change, and its answer. It uses source only to draw coins at random.
 func (p Pot) Apply(c Change, source Source) (Contents, Answer) {
 	if len(c.Add) > 0 {
 		if p.Contents.Total()+c.Add.Total() > int64(p.MaxCoins) {

@@ -21,8 +21,8 @@ type Coins struct {
 	Count int64
 }
 
-// Contents holds numbers of coins by kind; a kind may be missing. The numbers of a store and of a request fit into 32
-// bits and there are few of them, so no sum overflows.
+// Contents holds numbers of coins by kind; a kind may be missing. The numbers in a store and in a request fit into 32
+// bits and are few, so no sum overflows.
 type Contents map[Kind]int64
 
 // Sum returns coins by kind; several entries may have the same kind.
@@ -43,7 +43,7 @@ func (c Contents) Total() int64 {
 	return total
 }
 
-// List returns the coins by ascending kind, without the kinds that have none.
+// List returns the coins by ascending kind, without kinds that c does not hold.
 func (c Contents) List() []Coins {
 	list := make([]Coins, 0, len(c))
 	for _, kind := range slices.Sorted(maps.Keys(c)) {
@@ -64,7 +64,7 @@ func (c Contents) Plus(more Contents) Contents {
 	return sum
 }
 
-// Less returns c without the coins of fewer, of which c must have enough.
+// Less returns c without the coins of fewer, all of which c must have.
 func (c Contents) Less(fewer Contents) Contents {
 	left := maps.Clone(c)
 	for kind, n := range fewer {
@@ -77,7 +77,8 @@ func (c Contents) Less(fewer Contents) Contents {
 func (c Contents) AtMost(wanted Contents) Contents {
 	there := make(Contents, len(wanted))
 	for kind, n := range wanted {
-		if n = min(n, c[kind]); n > 0 {
+		n = min(n, c[kind])
+		if n > 0 {
 			there[kind] = n
 		}
 	}

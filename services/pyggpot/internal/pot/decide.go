@@ -2,8 +2,8 @@ package pot
 
 import "maps"
 
-// Decide makes changes one after the other, in their order. before holds the pots as they are; Decide returns their
-// contents afterwards, and an answer for each change, nil for one of a pot that is not in before.
+// Decide applies changes in their order to the pots in before. It returns the contents of the pots afterwards, and an
+// answer for each change, nil if its pot is not in before.
 func Decide(before map[ID]Pot, changes []Change, source Source) (after map[ID]Contents, answers []*Answer) {
 	pots := maps.Clone(before)
 	answers = make([]*Answer, len(changes))

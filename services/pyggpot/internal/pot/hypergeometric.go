@@ -11,14 +11,14 @@ var (
 	hatOffset = 3 - 2*math.Sqrt(3/math.E) //nolint:gochecknoglobals // as above
 )
 
-// deviations is where the tails are cut: the probability beyond is less than 1e-57.
+// deviations cuts the tails: the probability beyond that many deviations is less than 1e-57.
 const deviations = 16
 
-// hypergeometric draws how many of n coins, taken at random out of good and bad ones, are good. 0 <= n <= good+bad <
-// 2^53.
+// hypergeometric draws the number of good coins among n coins taken at random from good and bad ones. 0 <= n <=
+// good+bad < 2^53.
 //
-// It is exact but for rounding: the probability of each result, relative to the most likely one, is right to 1e-8 for
-// counts up to 2^31 (see logFactorialRatio). A test by chi-square would need more than 10^15 draws to see it.
+// It is exact except for rounding: the probability of each result, relative to the most likely one, is right to 1e-8
+// for counts up to 2^31 (see logFactorialRatio). A chi-square test would need more than 10^15 draws to notice.
 func hypergeometric(good, bad, n int64, source Source) int64 {
 	all := good + bad
 	switch { // only one result is possible
@@ -29,10 +29,12 @@ func hypergeometric(good, bad, n int64, source Source) int64 {
 	case n == all:
 		return good
 	}
-	// By symmetry it suffices to draw for the rarer of the two kinds, and for the smaller of taken and left.
+
+	// By symmetry it is enough to draw for the rarer of the two kinds, and for the smaller of taken and left.
 	few, many := min(good, bad), max(good, bad)
 	taken := min(n, all-n)
 	x := newHat(few, many, taken).draw(source)
+
 	if good > bad {
 		x = taken - x
 	}
@@ -75,8 +77,9 @@ func (h hat) draw(source Source) int64 {
 		if at < 0 || at >= h.end {
 			continue
 		}
-		x := int64(at)
+
 		// The squeezes: a parabola below and a hyperbola above the logarithm.
+		x := int64(at)
 		t := h.logRatio(x)
 		if u*(4-u)-3 <= t {
 			return x
@@ -96,7 +99,7 @@ func uniform(source Source) float64 {
 	return (float64(source.Uint64()>>(64-bits)) + 0.5) / (1 << bits)
 }
 
-// logRatio returns the logarithm of the probability of x divided by that of the mode.
+// logRatio returns the logarithm of P(x)/P(mode).
 func (h hat) logRatio(x int64) float64 {
 	d := x - h.mode
 	return -(logFactorialRatio(h.mode, d) + logFactorialRatio(h.few-h.mode, -d) +
@@ -106,9 +109,9 @@ func (h hat) logRatio(x int64) float64 {
 // logFactorialRatio returns log((n+d)!/n!), with an error below 2e-9 for n and n+d up to 2^31 and d up to 2^18, which
 // is 16 deviations of the widest such distribution.
 //
-// The difference of two logarithms of factorials would be off by 4e-6: each is as large as 4e10. Stirling's series
-// (DLMF 5.11.1) is therefore subtracted term by term: the rest is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which
-// rounding takes a few times 2^-53.
+// The difference of two logarithms of factorials would be off by 4e-6, because each is as large as 4e10. So Stirling's
+// series (DLMF 5.11.1) is subtracted term by term. The result is at most d*log(n) = 2^18*21.5 = 5.6e6, with a rounding
+// error of a few times 2^-53 of that.
 func logFactorialRatio(n, d int64) float64 {
 	if n == 0 || n+d == 0 || n < small && n+d < small { // Stirling's series has log(n)
 		return logFactorial(n+d) - logFactorial(n)
@@ -122,14 +125,14 @@ func logFactorialRatio(n, d int64) float64 {
 }
 
 const (
-	// small is the bound below which log(n!) is not computed by the series.
+	// small is the smallest n for which the series computes log(n!).
 	small = 19
-	// The series of Stirling's remainder, right to 1e-16 from there on.
+	// The series of Stirling's remainder, right to 1e-16 from small on.
 	stirling1, stirling3, stirling5, stirling7 = 1. / 12, -1. / 360, 1. / 1260, -1. / 1680
 	stirling9, stirling11                      = 1. / 1188, -691. / 360360
 )
 
-// stirling returns log(n!) less (n+1/2)log(n) - n + log(2*pi)/2.
+// stirling returns log(n!) - ((n+1/2)log(n) - n + log(2*pi)/2).
 func stirling(n float64) float64 {
 	if n < small {
 		const halfLogTwoPi = 0.9189385332046727417803297364056176

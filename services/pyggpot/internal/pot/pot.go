@@ -2,7 +2,7 @@ package pot
 
 import "time"
 
-// ID identifies a pot: 1 and up.
+// ID identifies a pot. The smallest is 1.
 type ID int32
 
 // Pot holds a pot and its coins.
@@ -21,11 +21,11 @@ const DefaultPageSize = 25
 type Page struct {
 	// Number counts from 1.
 	Number int32
-	// Size is how many pots a page has; 0 stands for DefaultPageSize.
+	// Size is the number of pots on a page; 0 means DefaultPageSize.
 	Size int32
 }
 
-// Limit returns how many pots the page has at most.
+// Limit returns the maximum number of pots on the page.
 func (p Page) Limit() int64 {
 	if p.Size == 0 {
 		return DefaultPageSize
@@ -33,8 +33,8 @@ func (p Page) Limit() int64 {
 	return int64(p.Size)
 }
 
-// MaxOffset is how many pots a page may begin after: the store passes over each of them.
+// MaxOffset limits the number of pots before a page: the store passes over each of them.
 const MaxOffset = 1_000_000
 
-// Offset returns how many pots are on the pages before. It overflows for no page.
+// Offset returns the number of pots on the pages before. It never overflows.
 func (p Page) Offset() int64 { return (int64(p.Number) - 1) * p.Limit() }

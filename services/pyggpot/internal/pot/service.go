@@ -2,8 +2,8 @@ package pot
 
 import "context"
 
-// Service implements the inbound ports for requests that keep the contract's rules, which the adapter checks. It holds
-// no state of its own, so any number of replicas may run.
+// Service implements the inbound ports for requests that follow the contract's rules, which the adapter checks. It has
+// no state, so any number of replicas may run.
 type Service struct{ repository Repository }
 
 var (
@@ -32,7 +32,8 @@ func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
 	if page.Offset() <= MaxOffset {
 		return s.repository.List(ctx, page.Limit(), page.Offset())
 	}
-	_, total, err := s.repository.List(ctx, 0, 0) // the number alone
+
+	_, total, err := s.repository.List(ctx, 0, 0) // only the number
 	if err == nil && page.Offset() < total {
 		err = ErrOutOfRange
 	}

@@ -24,12 +24,13 @@ func changes(list ...by) []counting.Change {
 	return out
 }
 
-// batch: each value is as if the changes had come one by one.
+// batch: the changes are applied one by one, and each value is right after its change.
 func batch(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	for id, initial := range map[counting.ItemID]int64{"a": 10, "b": 20, "c": 30} {
 		must[counting.CountValue](t)(repo.Create(ctx, id, initial))
 	}
+
 	list := changes(by{"b", 5}, by{"a", 1}, by{"b", -25}, by{"c", -1}, by{"a", 100}, by{"b", 1})
 	got := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list}))
 	if want := []int64{25, 11, 0, 29, 111, 1}; !slices.Equal(got.Values, want) || got.Replayed {
@@ -59,20 +60,23 @@ func batch(t *testing.T, repo Repo) {
 	}
 }
 
-// batchCreates: missing counts start at 0, others go on from their value.
+// batchCreates: missing counts start at 0, others keep their value.
 func batchCreates(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "old", 10))
+
 	list := changes(by{"new", 2}, by{"old", 1}, by{"new", 3}, by{"'; DROP TABLE counts.count_values; --", -1})
 	got := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
 	if want := []int64{2, 11, 5, -1}; !slices.Equal(got.Values, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	wantValue(ctx, t, repo, "new", 5)
+
 	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
 	if want := []int64{7, 12, 10, -2}; !slices.Equal(got.Values, want) {
 		t.Errorf("with nothing left to create: got %+v, want %v", got, want)
 	}
+
 	one := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: changes(by{"single", 4}), Create: true}))
 	if !slices.Equal(one.Values, []int64{4}) {
 		t.Errorf("one change: got %+v, want 4", one)
@@ -86,6 +90,7 @@ func refusedBatches(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64-1))
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64+1))
 	before := must[counting.CountValue](t)(repo.Find(ctx, "a"))
+
 	for name, tc := range map[string]struct {
 		list   []counting.Change
 		create bool
@@ -111,11 +116,13 @@ func refusedBatches(t *testing.T, repo Repo) {
 			wantValue(ctx, t, repo, "high", math.MaxInt64-1)
 		}
 	}
+
 	if after := must[counting.CountValue](t)(repo.Find(ctx, "a")); after != before {
 		t.Errorf("refused batches made %+v of %+v", after, before)
 	}
 	_, err := repo.Find(ctx, "x")
 	wantErr(t, err, counting.ErrNotFound)
+
 	_, err = repo.Apply(ctx, counting.Update{Changes: changes(by{"x", 1})})
 	wantErr(t, err, counting.ErrNotFound)
 	if _, ok := errors.AsType[*counting.ChangeError](err); ok {
@@ -130,14 +137,15 @@ func wantRefused(t *testing.T, name string, err error, index int, want error) {
 	}
 }
 
-// batchesCross: batches that name the same counts in different orders, beside single changes of them, end and conserve
-// the sum.
+// batchesCross: batches that name the same counts in different orders, and single changes of them, all end, and the
+// sums are right.
 func batchesCross(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 60
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
 		must[counting.CountValue](t)(repo.Create(ctx, id, 0))
 	}
+
 	lists := [][]counting.Change{
 		changes(by{"a", 2}, by{"b", -2}),
 		changes(by{"b", 3}, by{"a", -3}),
@@ -148,17 +156,19 @@ func batchesCross(t *testing.T, repo Repo) {
 		_, err := repo.Apply(ctx, counting.Update{Changes: lists[i%len(lists)]})
 		return err
 	})
+
 	const each = callers / 4
 	wantValue(ctx, t, repo, "a", (2-3-5)*each)
 	wantValue(ctx, t, repo, "b", (-2+3+4+1)*each)
 	wantValue(ctx, t, repo, "c", (5-4)*each)
 }
 
-// batchesAreWhole: concurrent batches on one count get consecutive runs of values, each its own.
+// batchesAreWhole: of concurrent batches on one count, each gets a consecutive run of values.
 func batchesAreWhole(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers, size = 40, 5
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))
+
 	list := changes(by{"hot", 1}, by{"hot", 1}, by{"hot", 1}, by{"hot", 1}, by{"hot", 1})
 	starts := make([]int64, callers)
 	waittest.Together(t, callers, func(i int) error {
@@ -174,6 +184,7 @@ func batchesAreWhole(t *testing.T, repo Repo) {
 		}
 		return nil
 	})
+
 	slices.Sort(starts)
 	for i, v := range starts {
 		if v != int64(1+i*size) {
@@ -182,7 +193,7 @@ func batchesAreWhole(t *testing.T, repo Repo) {
 	}
 }
 
-// batchesCreateTogether: of concurrent batches that miss the same counts, all are applied.
+// batchesCreateTogether: concurrent batches that create the same counts are all applied.
 func batchesCreateTogether(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 20

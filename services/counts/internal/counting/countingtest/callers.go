@@ -21,27 +21,29 @@ func of(caller string, k counting.Key) counting.Key {
 	return k
 }
 
-// addOf adds 1 to "a" under a caller's key, and returns the value and whether it is an earlier one.
+// addOf adds 1 to "a" under a caller's key, and returns the value and whether it was replayed.
 func addOf(ctx context.Context, t *testing.T, repo Repo, k counting.Key) (int64, bool) {
 	t.Helper()
 	r := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
 	return r.Values[0], r.Replayed
 }
 
-// keysOfCallers: one key of several callers is as many keys. What each was answered is its own answer.
+// keysOfCallers: a key of one caller is not the key of another. Each caller gets the answer to its own request.
 func keysOfCallers(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+
 	callers := []string{shop, taxi, "'; DROP TABLE counts.slots; --"}
 	for repeat := range 2 {
 		for i, caller := range callers {
-			// Of other content each, which would be a conflict under one key.
+			// The contents differ, so that a shared key would be a conflict.
 			v, replayed := addOf(ctx, t, repo, of(caller, key("k", byte(i))))
 			if v != int64(i+1) || replayed != (repeat > 0) {
 				t.Errorf("%s got %d, replayed %t; want %d", caller, v, replayed, i+1)
 			}
 		}
 	}
+
 	for i, caller := range callers {
 		_, _, err := repo.Set(ctx, of(caller, key("k", byte(i+100))), "a", 100)
 		wantErr(t, err, counting.ErrKeyConflict)
@@ -50,6 +52,7 @@ func keysOfCallers(t *testing.T, repo Repo) {
 			t.Errorf("%s set %+v, replayed %t, %v", caller, v, replayed, err)
 		}
 	}
+
 	for i, caller := range callers {
 		if v, replayed, err := repo.Set(ctx, of(caller, key("set", 1)), "a", int64(10*i)); err != nil || !replayed {
 			t.Errorf("%s set %+v again, replayed %t, %v", caller, v, replayed, err)
@@ -58,7 +61,7 @@ func keysOfCallers(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "a", 20)
 }
 
-// keysOfNoCaller: what was done under a key before callers were identified is not done again for one.
+// keysOfNoCaller: a key that was taken before callers were identified is taken for every caller.
 func keysOfNoCaller(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
@@ -66,6 +69,7 @@ func keysOfNoCaller(t *testing.T, repo Repo) {
 	if _, _, err := repo.Set(ctx, key("set", 1), "a", 5); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, caller := range []string{shop, taxi} {
 		if v, replayed := addOf(ctx, t, repo, of(caller, key("add", 1))); v != 1 || !replayed {
 			t.Errorf("%s got %d, replayed %t; want the first answer", caller, v, replayed)
@@ -83,7 +87,7 @@ func keysOfNoCaller(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "a", 5)
 }
 
-// callersOfAKey: of many requests of each caller, all with one key, one is applied.
+// callersOfAKey: of many concurrent requests with one key, one for each caller is applied.
 func callersOfAKey(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers, requests = 5, 12

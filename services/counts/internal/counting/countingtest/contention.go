@@ -22,6 +22,7 @@ func hotItem(t *testing.T, repo Repo) {
 		got[i], err = Add(ctx, repo, "hot", 1)
 		return err
 	})
+
 	slices.Sort(got)
 	for i, v := range got {
 		if v != int64(1001+i) {
@@ -31,7 +32,7 @@ func hotItem(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "hot", 1000+n)
 }
 
-// oneCreator: of n that create one id, exactly one wins.
+// oneCreator: of several callers that create one id, exactly one wins.
 func oneCreator(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	var won atomic.Int64
@@ -49,10 +50,11 @@ func oneCreator(t *testing.T, repo Repo) {
 	}
 }
 
-// deleteRace: each caller gets a value or "not found", and no count is created again.
+// deleteRace: while a count is deleted, each caller gets a value or "not found", and nothing creates the count again.
 func deleteRace(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+
 	var won atomic.Int64
 	var mu sync.Mutex
 	var highest int64
@@ -71,6 +73,7 @@ func deleteRace(t *testing.T, repo Repo) {
 		}
 		return nil
 	})
+
 	if won.Load() != highest {
 		t.Errorf("%d changes were acknowledged, the highest value was %d", won.Load(), highest)
 	}
@@ -78,13 +81,14 @@ func deleteRace(t *testing.T, repo Repo) {
 	wantErr(t, err, counting.ErrNotFound)
 }
 
-// overflowAtTheEdge: of callers that count up to the edge together, those whose change fits get it and the others are
-// refused, whatever their sum is; other counts go on.
+// overflowAtTheEdge: when callers count up to the largest int64 together, the changes that fit are applied and the
+// others are refused, whatever their sum; changes of other counts are applied.
 func overflowAtTheEdge(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const left, callers = 20, 50
 	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))
 	must[counting.CountValue](t)(repo.Create(ctx, "other", 0))
+
 	var won atomic.Int64
 	waittest.Together(t, 2*callers, func(i int) error {
 		if i%2 == 0 {
@@ -99,6 +103,7 @@ func overflowAtTheEdge(t *testing.T, repo Repo) {
 		}
 		return nil
 	})
+
 	if won.Load() != left {
 		t.Errorf("%d changes fitted, want %d", won.Load(), left)
 	}

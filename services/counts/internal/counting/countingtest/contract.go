@@ -23,6 +23,7 @@ func create(t *testing.T, repo Repo) {
 			t.Errorf("created %+v, found %+v", v, found)
 		}
 	}
+
 	_, err := repo.Create(ctx, "zero", 5)
 	wantErr(t, err, counting.ErrExists)
 	wantValue(ctx, t, repo, "zero", 0)
@@ -88,7 +89,7 @@ func remove(t *testing.T, repo Repo) {
 	}
 }
 
-// hostileIDs must make the round trip byte by byte and stay apart.
+// hostileIDs: ids are stored byte by byte, and different ids are different counts.
 func hostileIDs(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	ids := []counting.ItemID{
@@ -119,6 +120,7 @@ func hostileIDs(t *testing.T, repo Repo) {
 		"a,b",
 		counting.ItemID(strings.Repeat("x", counting.MaxItemIDBytes)),
 	}
+
 	for i, id := range ids {
 		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)*100))
 	}
@@ -127,6 +129,7 @@ func hostileIDs(t *testing.T, repo Repo) {
 			t.Errorf("%q is %d after its own change, want %d", id, got, i*100+1)
 		}
 	}
+
 	found := must[[]counting.CountValue](t)(repo.FindMany(ctx, ids))
 	if len(found) != len(ids) {
 		t.Errorf("found %d of %d", len(found), len(ids))
@@ -153,13 +156,16 @@ func overflow(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64-1))
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64+1))
 	before := must[counting.CountValue](t)(repo.Find(ctx, "high"))
+
 	for id, delta := range map[counting.ItemID]int64{"high": 2, "low": -2} {
 		_, err := Add(ctx, repo, id, delta)
 		wantErr(t, err, counting.ErrOverflow)
 	}
+
 	if after := must[counting.CountValue](t)(repo.Find(ctx, "high")); after != before {
 		t.Errorf("a refused change made %+v of %+v", after, before)
 	}
+
 	if got := must[int64](t)(Add(ctx, repo, "high", 1)); got != math.MaxInt64 {
 		t.Errorf("up to the edge: %d", got)
 	}
@@ -168,7 +174,7 @@ func overflow(t *testing.T, repo Repo) {
 	}
 }
 
-// endedContext: a caller that has gone must not change anything.
+// endedContext: a caller that has left changes nothing.
 func endedContext(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 1))
 	ctx, cancel := context.WithCancel(t.Context())

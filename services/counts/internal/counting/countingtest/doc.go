@@ -1,3 +1,3 @@
-// Package countingtest is the suite that every counting.CountValueRepository must pass. Beside it are the repositories
-// of the port tests: Memory, which passes the suite, and Failing.
+// Package countingtest holds the suite that every counting.CountValueRepository must pass, and the repositories for the
+// tests of the ports: Memory, which passes the suite, and Failing.
 package countingtest

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// key returns a key whose requests have one fingerprint.
+// key returns a key with a fingerprint.
 func key(value string, fingerprint byte) counting.Key {
 	return counting.Key{Value: value, Fingerprint: [16]byte{fingerprint}}
 }
@@ -22,11 +22,12 @@ func keyed(value string, list ...by) counting.Update {
 	return counting.Update{Key: key(value, 1), Changes: changes(list...)}
 }
 
-// repeats: a repeat gets the first answer, whatever the count is now, and changes nothing.
+// repeats: a repeat gets the first answer, whatever the value is now, and changes nothing.
 func repeats(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	must[counting.CountValue](t)(repo.Create(ctx, "b", 20))
+
 	for name, update := range map[string]counting.Update{
 		"one":        keyed("one", by{"a", 5}),
 		"batch":      keyed("batch", by{"a", 1}, by{"b", 2}, by{"a", 3}),
@@ -36,6 +37,8 @@ func repeats(t *testing.T, repo Repo) {
 		if first.Replayed || len(first.Values) != len(update.Changes) {
 			t.Errorf("%s: the first request got %+v", name, first)
 		}
+
+		// The count moves on before the repeats.
 		must[int64](t)(Add(ctx, repo, "a", 1000))
 		before := must[counting.CountValue](t)(repo.Find(ctx, "a"))
 		for range 2 {
@@ -48,6 +51,7 @@ func repeats(t *testing.T, repo Repo) {
 			t.Errorf("%s: a repeat made %+v of %+v", name, after, before)
 		}
 	}
+
 	wantValue(ctx, t, repo, "a", 10+5+1+3+3000)
 	wantValue(ctx, t, repo, "b", 20+2+1)
 }
@@ -69,7 +73,7 @@ func repeatedSet(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "a", 8)
 }
 
-// conflicts: another request under a key does nothing, whatever operations the two are.
+// conflicts: another request under a used key changes nothing, whatever the two operations.
 func conflicts(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
@@ -77,6 +81,7 @@ func conflicts(t *testing.T, repo Repo) {
 	if _, _, err := repo.Set(ctx, key("set", 1), "a", 5); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, used := range []string{"add", "set"} {
 		got, err := repo.Apply(ctx, counting.Update{Key: key(used, 2), Changes: changes(by{"a", 10})})
 		wantErr(t, err, counting.ErrKeyConflict)
@@ -90,18 +95,20 @@ func conflicts(t *testing.T, repo Repo) {
 			t.Error("a conflict is called a replay")
 		}
 	}
+
 	wantValue(ctx, t, repo, "a", 5)
 	_, err := repo.Find(ctx, "absent")
 	wantErr(t, err, counting.ErrNotFound)
 }
 
-// repeatedRefusals: a refusal is an answer like any other, although the change would be possible by now.
+// repeatedRefusals: a repeat of a refused request is refused too, although the change would be possible by now.
 func repeatedRefusals(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
 	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64))
 	create := keyed("create", by{"y", 1}, by{"high", 1})
 	create.Create = true
+
 	refuse := func(want bool) {
 		for _, tc := range []struct {
 			update counting.Update
@@ -115,7 +122,8 @@ func repeatedRefusals(t *testing.T, repo Repo) {
 			{create, 1, counting.ErrOverflow},
 		} {
 			got, err := repo.Apply(ctx, tc.update)
-			if wantErr(t, err, tc.err); got.Replayed != want {
+			wantErr(t, err, tc.err)
+			if got.Replayed != want {
 				t.Errorf("%s: replayed is %t, want %t", tc.update.Key.Value, got.Replayed, want)
 			}
 			if len(tc.update.Changes) > 1 {
@@ -123,14 +131,19 @@ func repeatedRefusals(t *testing.T, repo Repo) {
 			}
 		}
 		_, replayed, err := repo.Set(ctx, key("set absent", 1), "x", 5)
-		if wantErr(t, err, counting.ErrNotFound); replayed != want {
+		wantErr(t, err, counting.ErrNotFound)
+		if replayed != want {
 			t.Errorf("set: replayed is %t, want %t", replayed, want)
 		}
 	}
+
 	refuse(false)
+
+	// Every change is possible now.
 	must[counting.CountValue](t)(repo.Create(ctx, "x", 0))
 	must[counting.CountValue](t)(Set(ctx, repo, "high", 0))
 	refuse(true)
+
 	wantValue(ctx, t, repo, "a", 0)
 	wantValue(ctx, t, repo, "x", 0)
 	wantValue(ctx, t, repo, "high", 0)
@@ -138,7 +151,7 @@ func repeatedRefusals(t *testing.T, repo Repo) {
 	wantErr(t, err, counting.ErrNotFound)
 }
 
-// repeatedCreate: a repeat does not bring back a count that was deleted since.
+// repeatedCreate: a repeat does not recreate a count that was deleted since.
 func repeatedCreate(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	update := keyed("k", by{"x", 3})
@@ -155,8 +168,8 @@ func repeatedCreate(t *testing.T, repo Repo) {
 	wantErr(t, err, counting.ErrNotFound)
 }
 
-// repeatedDelete: a repeat is answered as the first request was, and does not delete what was created since; neither
-// does a repeated creation create again.
+// repeatedDelete: a repeat gets the first answer, and does not delete a count that was created since; a repeated
+// creation does not create again either.
 func repeatedDelete(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	create := func(want error, wantReplayed bool) {
@@ -189,7 +202,8 @@ func repeatedDelete(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "x", 5)
 	for _, replayed := range []bool{false, true} {
 		_, got, err := repo.CreateOnce(ctx, key("exists", 1), "x", 3)
-		if wantErr(t, err, counting.ErrExists); got != replayed {
+		wantErr(t, err, counting.ErrExists)
+		if got != replayed {
 			t.Errorf("a second creation: replayed is %t, want %t", got, replayed)
 		}
 	}
@@ -197,7 +211,7 @@ func repeatedDelete(t *testing.T, repo Repo) {
 	wantErr(t, err, counting.ErrKeyConflict)
 }
 
-// freeKey: a caller that has gone uses no key up.
+// freeKey: a caller that has left takes no key.
 func freeKey(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 0))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -211,13 +225,14 @@ func freeKey(t *testing.T, repo Repo) {
 	}
 }
 
-// oneOfAKey: of n at once with one key, one is applied and all get its answer.
+// oneOfAKey: of many concurrent requests with one key, one is applied and all get its answer.
 func oneOfAKey(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const callers = 40
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
 		must[counting.CountValue](t)(repo.Create(ctx, id, 0))
 	}
+
 	var firsts [3]atomic.Int64
 	waittest.Together(t, callers*len(firsts), func(i int) error {
 		kind := i % len(firsts)
@@ -248,6 +263,7 @@ func oneOfAKey(t *testing.T, repo Repo) {
 		}
 		return nil
 	})
+
 	for kind := range firsts {
 		if n := firsts[kind].Load(); n != 1 {
 			t.Errorf("kind %d: %d requests were the first, want 1", kind, n)
@@ -258,12 +274,13 @@ func oneOfAKey(t *testing.T, repo Repo) {
 	wantValue(ctx, t, repo, "c", 10)
 }
 
-// keysOnAHotItem: changes with and without keys and batches share a count, each key is sent twice, and each distinct
-// request is counted once.
+// keysOnAHotItem: changes with and without keys, and batches, share one count. Each key is sent twice, and each request
+// is counted once.
 func keysOnAHotItem(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	const keys = 40
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))
+
 	got := make([][]int64, 4*keys)
 	waittest.Together(t, 4*keys, func(i int) error {
 		var update counting.Update
@@ -279,6 +296,7 @@ func keysOnAHotItem(t *testing.T, repo Repo) {
 		got[i] = r.Values
 		return err
 	})
+
 	var values []int64
 	for i, v := range got[:3*keys] {
 		values = append(values, v...)
@@ -286,6 +304,7 @@ func keysOnAHotItem(t *testing.T, repo Repo) {
 			t.Errorf("one key got %v and %v", v, got[i+keys])
 		}
 	}
+
 	slices.Sort(values)
 	for i, v := range values {
 		if v != int64(i+1) {

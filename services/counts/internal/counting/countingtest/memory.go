@@ -11,12 +11,12 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Memory keeps counts in the process's memory. It passes Exercise, so that tests of the ports may rely on it, and the
-// suite so tests counting.Decide without a database.
+// Memory keeps counts in memory. It passes Exercise, so that tests of the ports may rely on it; running the suite on it
+// tests counting.Decide without a database.
 type Memory struct {
 	mu     sync.Mutex
 	values map[counting.ItemID]counting.CountValue
-	keys   map[counting.KeyID]counting.Taken // which live for ever
+	keys   map[counting.KeyID]counting.Taken // never expire
 }
 
 var _ counting.CountValueRepository = (*Memory)(nil)

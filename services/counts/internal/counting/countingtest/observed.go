@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Observed is an observer that counts.
+// Observed is an observer that counts its calls.
 type Observed struct{ Replays, Conflicts atomic.Int64 }
 
 var _ counting.Observer = (*Observed)(nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Repo spells the changes of a repository as the tests do.
+// Repo adds a method for each change to a repository, for the tests.
 type Repo struct{ counting.CountValueRepository }
 
 // Create stores a new count.
@@ -55,7 +55,7 @@ func (r Repo) Apply(ctx context.Context, u counting.Update) (counting.Result, er
 	return counting.Result{Values: a.Values, Replayed: a.Replayed}, err
 }
 
-// Request returns what an update asks of a repository.
+// Request returns the repository's request for an update.
 func Request(u counting.Update) counting.Request {
 	return counting.Request{Operation: counting.Add, Key: u.Key, Changes: u.Changes, CreateMissing: u.Create}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Exercise tests a repository against its port: what each method promises (contract), that a refused change leaves
+// Exercise tests a repository against its port: the promises of each method (contract), that a refused change leaves
 // nothing behind (transactions), and that concurrent callers get the exact result (contention). open returns an empty
-// repository for each test. The tests in without are left out: the repository does not support what they do.
+// repository for each test. Exercise skips the tests named in without, whose requests the repository does not support.
 func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository, without ...string) {
 	t.Helper()
 	tests := map[string]func(*testing.T, Repo){
@@ -47,12 +47,14 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/keys on a hot item":    keysOnAHotItem,
 		"contention/callers of a key":      callersOfAKey,
 	}
+
 	for _, name := range without {
 		if tests[name] == nil {
 			t.Errorf("there is no test %q to leave out", name)
 		}
 		delete(tests, name)
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

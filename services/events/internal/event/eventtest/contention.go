@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// working lets one worker of each store work batches of n until stop is called.
+// working runs one worker on each store, with batches of n, until stop is called.
 func working(t *testing.T, n int, stores ...Store) (stop func()) {
 	t.Helper()
 	var ended atomic.Bool
@@ -35,6 +35,7 @@ func gapless(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	const callers, each = 40, 10
 	ids := make([][]event.ID, callers)
+
 	stop := working(t, 10, one, other)
 	waittest.Together(t, callers, func(i int) error {
 		for k := range each {
@@ -47,6 +48,7 @@ func gapless(t *testing.T, one, other Store) {
 		return nil
 	})
 	stop()
+
 	for i, own := range ids {
 		if !slices.IsSorted(own) {
 			t.Errorf("caller %d got its ids in the order %v", i, own)
@@ -57,14 +59,16 @@ func gapless(t *testing.T, one, other Store) {
 			t.Fatalf("id %d is in the place of %d", id, i+1)
 		}
 	}
+
 	wantCount(ctx, t, one, callers*each)
 }
 
-// exactlyOnce: 8 workers on two stores give every event one value, once.
+// exactlyOnce: 8 workers on two stores give every event exactly one value.
 func exactlyOnce(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	const pending, workers = 500, 8
 	enqueue(ctx, t, one, pending)
+
 	var worked atomic.Int64
 	waittest.Together(t, workers, func(i int) error {
 		for worked.Load() < pending { // a batch of none: the other workers hold what is left
@@ -76,6 +80,7 @@ func exactlyOnce(t *testing.T, one, other Store) {
 		}
 		return nil
 	})
+
 	if worked.Load() != pending {
 		t.Errorf("%d values were given, want %d", worked.Load(), pending)
 	}
@@ -86,11 +91,12 @@ func exactlyOnce(t *testing.T, one, other Store) {
 	wantCount(ctx, t, one, pending)
 }
 
-// heldOpen: while one worker's transaction is open, the others finish all other events, and new ones are added; when it
-// panics, nothing of it is stored, and its events are pending again.
+// heldOpen: while one worker's transaction is open, the others finish all other events, and new ones are added. When
+// the worker panics, nothing is stored, and its events are pending again.
 func heldOpen(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	enqueue(ctx, t, one, 30)
+
 	claimed, free := make(chan struct{}), make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -107,6 +113,7 @@ func heldOpen(t *testing.T, one, other Store) {
 		})
 		t.Errorf("the batch ended with %v", err)
 	}()
+
 	<-claimed
 	rest := 0
 	for n := 1; n > 0; rest += n {
@@ -115,6 +122,7 @@ func heldOpen(t *testing.T, one, other Store) {
 	if rest != 20 {
 		t.Errorf("the others worked %d, want the 20 that are free", rest)
 	}
+
 	if id := must[event.ID](t)(other.Add(ctx, event.New{Pending: true})); id != 31 {
 		t.Errorf("the new event has id %d", id)
 	}
@@ -124,6 +132,7 @@ func heldOpen(t *testing.T, one, other Store) {
 	if b := must[event.Backlog](t)(other.Backlog(ctx)); b.Pending != 10 {
 		t.Errorf("%d are pending, want the 10 that are held", b.Pending)
 	}
+
 	close(free)
 	<-done
 	if n := must[int](t)(other.Work(ctx, 100, word)); n != 10 {
@@ -136,14 +145,15 @@ func heldOpen(t *testing.T, one, other Store) {
 
 var errHeld = errors.New("held long enough")
 
-// readers: an id that was given is found from then on, pending and then with its value for good, and the count never
-// falls, while others add and work.
+// readers: while others add and work, every id that was given is found, first pending and then with its value, and the
+// count never falls.
 func readers(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	const adds = 300
 	var last atomic.Int64 // ids up to it are committed
 	var stopped atomic.Bool
 	var all sync.WaitGroup
+
 	for r, s := range []Store{one, other, one, other} {
 		all.Go(func() {
 			var before int64
@@ -159,6 +169,7 @@ func readers(t *testing.T, one, other Store) {
 				if given == 0 {
 					continue
 				}
+
 				id := event.ID(given - int64(k)%min(given, 20))
 				e, err := s.Find(ctx, id)
 				if err != nil || e.ID != id || !e.Pending && e.Value != word(id) || e.Pending && finished[id] {
@@ -169,6 +180,7 @@ func readers(t *testing.T, one, other Store) {
 			}
 		})
 	}
+
 	stop := working(t, 5, one, other)
 	for k := range adds {
 		id, err := []Store{one, other}[k%2].Add(ctx, event.New{Pending: true})
@@ -178,6 +190,7 @@ func readers(t *testing.T, one, other Store) {
 		}
 		last.Store(int64(id))
 	}
+
 	stop()
 	stopped.Store(true)
 	all.Wait()

@@ -41,6 +41,7 @@ func values(t *testing.T, s, _ Store) {
 		}
 		want(ctx, t, s, event.Event{ID: event.ID(i + 1), Value: value})
 	}
+
 	enqueue(ctx, t, s, len(hostile))
 	n := must[int](t)(s.Work(ctx, 100, func(id event.ID) string { return hostile[int(id)-1-len(hostile)] }))
 	if n != len(hostile) {
@@ -51,13 +52,14 @@ func values(t *testing.T, s, _ Store) {
 	}
 }
 
-// work claims no more than the limit, asks for each value once, and leaves events alone that have one.
+// work claims no more than the limit, asks for each value once, and skips events that have one.
 func work(t *testing.T, s, other Store) {
 	ctx := t.Context()
 	must[event.ID](t)(s.Add(ctx, event.New{Value: "done"}))
 	if n := must[int](t)(s.Work(ctx, 10, word)); n != 0 {
 		t.Errorf("worked %d events that had their value", n)
 	}
+
 	enqueue(ctx, t, s, 7)
 	calls := make(map[event.ID]int)
 	for i, limit := range []int{1, 3, 1, 100, 100} {
@@ -66,6 +68,7 @@ func work(t *testing.T, s, other Store) {
 			t.Errorf("%d. batch: worked %d, want %d", i+1, n, want)
 		}
 	}
+
 	want(ctx, t, s, event.Event{ID: 1, Value: "done"})
 	for id := event.ID(2); id <= 8; id++ {
 		want(ctx, t, s, event.Event{ID: id, Value: word(id)})

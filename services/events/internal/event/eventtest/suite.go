@@ -15,9 +15,9 @@ type Store interface {
 	event.Queue
 }
 
-// Exercise tests a store: what each method promises (contract), that an ended context stops it (transactions), and that
-// many callers and workers at once get the exact result (contention). open returns an empty store for each test, and
-// another store on the same data, as a second replica has it.
+// Exercise tests a store: the promises of each method (contract), that an ended context stops it (transactions), and
+// that concurrent callers and workers get the exact result (contention). open returns an empty store for each test, and
+// a second store on the same data, as another replica has.
 func Exercise(t *testing.T, open func(t *testing.T) (one, other Store)) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Store, Store){
@@ -50,7 +50,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// enqueue adds n pending events, by 50 callers.
+// enqueue adds n pending events through 50 concurrent callers.
 func enqueue(ctx context.Context, t *testing.T, s Store, n int) {
 	t.Helper()
 	const callers = 50
@@ -91,5 +91,5 @@ func wantBacklog(ctx context.Context, t *testing.T, s Store, b event.Backlog) {
 	}
 }
 
-// word returns a value that names the event, so that a value of the wrong event is found.
+// word returns a value that names the event, so that a test notices the value of another event.
 func word(id event.ID) string { return "value of " + id.String() }

@@ -36,7 +36,7 @@ func sum(entries []attempt.Entry) (n int, attempts int64) {
 	return len(entries), attempts
 }
 
-// hotItem: of concurrent adds or deletes of one item one counts, and no increment is lost.
+// hotItem: of concurrent adds or deletes of one item, one counts, and no increment is lost.
 func hotItem(f fixture) {
 	const n = 60
 	for _, c := range []struct {
@@ -56,19 +56,21 @@ func hotItem(f fixture) {
 	}
 }
 
-// manyItems: concurrent calls of every kind for many items in many lists are exact.
+// manyItems: concurrent calls of every kind, for many items in several lists, return exact counts.
 func manyItems(f fixture) {
 	ctx, items, lists := f.Context(), numbered(12), []attempt.List{"b", "a", "B"}
 	var want [3][12]atomic.Int64
 	for _, l := range lists {
 		must(f.repo.ApplyBatch(ctx, attempt.Add, l, attempt.ItemsOf(items...), ""))(f.T)
 	}
+
 	waittest.Together(f, 24, func(c int) error {
 		for i := range 20 {
 			l, k := (c+i)%3, (c*i+c)%12
 			n, err := f.repo.Apply(ctx, attempt.Increment, lists[l], items[k], "")
 			f.want("increment", n, err, 1)
 			want[l][k].Add(1)
+
 			if n, err := f.repo.Get(ctx, lists[l], items[k]); err != nil || n < 1 {
 				f.Errorf("an item that was incremented has %d attempts, %v", n, err)
 			}
@@ -79,6 +81,7 @@ func manyItems(f fixture) {
 		}
 		return nil
 	})
+
 	for l := range lists {
 		for k, item := range items {
 			f.attempts(lists[l], item, want[l][k].Load())
@@ -87,13 +90,15 @@ func manyItems(f fixture) {
 }
 
 // overlappingBatches: adds and deletes of the same items balance, and no increment of
-// others is lost.
+// the other items is lost.
 func overlappingBatches(f fixture) {
 	const callers, rounds, each = 8, 12, 20
 	ctx, items := f.Context(), numbered(4*each)
 	stable, moving := items[:2*each], items[2*each:]
 	f.many(attempt.Add, "", 2*each, stable...)
+
 	var added, deleted, incremented, sent atomic.Int64
+	part := func(yield func(*attempt.Items, error) bool) { yield(shuffled(stable, each), nil) }
 	waittest.Together(f, callers, func(c int) error {
 		for i := range rounds {
 			var n int64
@@ -106,9 +111,7 @@ func overlappingBatches(f fixture) {
 				n, err = f.repo.ApplyBatch(ctx, attempt.Delete, list, shuffled(moving, each), "")
 				deleted.Add(n)
 			case 2:
-				n, err = f.repo.ApplyStaged(ctx, attempt.Increment, list, func(yield func(*attempt.Items, error) bool) {
-					yield(shuffled(stable, each), nil)
-				}, "")
+				n, err = f.repo.ApplyStaged(ctx, attempt.Increment, list, part, "")
 				if errors.Is(err, attempt.ErrBusy) {
 					continue
 				}
@@ -125,13 +128,14 @@ func overlappingBatches(f fixture) {
 		}
 		return nil
 	})
+
 	n, attempts := sum(f.all())
 	f.want("items left", int64(n-len(stable)), nil, added.Load()-deleted.Load())
 	f.want("attempts", attempts, nil, sent.Load())
 	f.want("increments that were counted", incremented.Load(), nil, sent.Load())
 }
 
-// oppositeOrder: long batches over the same items from both ends do not deadlock.
+// oppositeOrder: long batches of the same items in opposite order do not deadlock.
 func oppositeOrder(f fixture) {
 	forth := numbered(3000)
 	back := slices.Clone(forth)
@@ -152,10 +156,11 @@ func oppositeOrder(f fixture) {
 	}
 }
 
-// claimers: each item goes to one of concurrent claimers, and what it deletes is gone.
+// claimers: each item goes to one of several concurrent claimers, and no item is left after they delete theirs.
 func claimers(f fixture) {
 	ctx, items := f.Context(), numbered(600)
 	f.many(attempt.Add, "", 600, items...)
+
 	var mu sync.Mutex
 	worked := make(map[attempt.Item]int)
 	waittest.Together(f, 8, func(int) error {
@@ -173,6 +178,7 @@ func claimers(f fixture) {
 			f.want("delete", n, err, int64(l.Entries.Len()))
 		}
 	})
+
 	for _, item := range items {
 		if worked[item] != 1 {
 			f.Errorf("%q was worked on %d times", item, worked[item])

@@ -20,6 +20,7 @@ func oneItem(f fixture) {
 	f.one(attempt.Increment, "a", "", 1)
 	f.one(attempt.Add, "a", "", 0) // attempts stay
 	f.attempts(list, "a", 1)
+
 	_, err = f.repo.Get(f.Context(), "another list", "a")
 	f.wantErr(err, attempt.ErrNotFound)
 	for l, want := range map[attempt.List]bool{list: true, "another list": false} {
@@ -27,6 +28,7 @@ func oneItem(f fixture) {
 			f.Errorf("%q exists: %t", l, got)
 		}
 	}
+
 	f.one(attempt.Delete, "a", "", 1)
 	f.entries()
 }
@@ -43,7 +45,7 @@ func batches(f fixture) {
 	f.want("delete from a list that does not exist", n, err, 0)
 }
 
-// newAndOld: after batches that were all new, a batch may contain items that are there.
+// newAndOld: after batches of only new items, a batch may contain items that are already in the list.
 func newAndOld(f fixture) {
 	all := numbered(60)
 	for _, c := range []struct {
@@ -62,12 +64,13 @@ func newAndOld(f fixture) {
 		f.many(attempt.Add, "", c.want, c.items...)
 		f.many(attempt.Increment, "", 1, c.items[0])
 	}
+
 	if n, attempts := sum(f.all()); n != len(all) || attempts != 8 {
 		f.Errorf("%d items with %d attempts, want %d with 8", n, attempts, len(all))
 	}
 }
 
-// hostile returns items that must make the round trip byte by byte and stay apart.
+// hostile returns items that must be stored byte by byte and stay different.
 func hostile() []attempt.Item {
 	return []attempt.Item{
 		" ", " a", "%", "'; DROP TABLE iidy.lists; --", "$1", "..", "A", "NULL", `\`, `\N`, `\.`, "_", "a", "a ", "a b 7",
@@ -83,11 +86,13 @@ func hostileItems(f fixture) {
 		want = append(want, attempt.Entry{Item: item, Attempts: 2})
 	}
 	slices.SortFunc(want, func(a, b attempt.Entry) int { return strings.Compare(string(a.Item), string(b.Item)) })
+
 	f.many(attempt.Add, "", int64(len(items)), items...)
 	for _, item := range items {
 		f.one(attempt.Add, item, "", 0)
 		f.one(attempt.Increment, item, "", 1)
 	}
+
 	f.many(attempt.Increment, "", int64(len(items)), items...)
 	f.entries(want...)
 	for _, item := range items {
@@ -100,6 +105,7 @@ func hostileItems(f fixture) {
 func pages(f fixture) {
 	items := []attempt.Item{"B", "a", "b", "c", "é", "🦀"}
 	f.many(attempt.Add, "", int64(len(items)), items...)
+
 	var got []attempt.Item
 	for after := ""; ; {
 		entries := f.page(after, 2)
@@ -112,6 +118,7 @@ func pages(f fixture) {
 	if !slices.Equal(got, items) {
 		f.Errorf("paged %q, want %q", got, items)
 	}
+
 	for after, want := range map[string]attempt.Item{"0": "B", "a0": "b", "bb": "c"} { // positions between two items
 		if e := f.page(after, 1); len(e) != 1 || e[0].Item != want {
 			f.Errorf("after %q comes %v, want %q", after, e, want)
@@ -139,6 +146,7 @@ func claims(f fixture) {
 	f.claim(5, time.Minute) // the list is empty
 	f.many(attempt.Add, "", 5, "e", "d", "c", "b", "a")
 	f.one(attempt.Increment, "b", "", 1)
+
 	before := time.Now()
 	l := must(f.repo.Claim(f.Context(), list, 2, time.Minute))(f.T)
 	if want := []attempt.Entry{{Item: "a"}, {Item: "b", Attempts: 1}}; !slices.Equal(listed(l.Entries), want) {
@@ -147,10 +155,12 @@ func claims(f fixture) {
 	if _, err := attempt.ParseClaim(string(l.Claim)); err != nil {
 		f.Error(err)
 	}
+
 	earliest, latest := before.Add(50*time.Second), time.Now().Add(70*time.Second)
 	if l.Until.Before(earliest) || l.Until.After(latest) || l.Until.Location() != time.UTC {
 		f.Errorf("a lease of a minute from %s ends at %s", before, l.Until)
 	}
+
 	f.claim(2, time.Minute, "c", "d")
 	f.one(attempt.Add, "aa", "", 1)
 	f.claim(10, time.Minute, "aa", "e")
@@ -162,11 +172,12 @@ func claims(f fixture) {
 
 const unknown attempt.Claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
-// claimsFence: a change with a claim touches what that claim holds, one without everything.
+// claimsFence: a change with a claim affects only the items that it holds, a change without one all items.
 func claimsFence(f fixture) {
 	f.many(attempt.Add, "", 6, "a", "b", "c", "d", "e", "f")
 	one := f.claim(2, time.Minute, "a", "b")
 	two := f.claim(2, time.Minute, "c", "d")
+
 	f.many(attempt.Increment, one, 2, "a", "b", "c", "e", "nothing")
 	f.one(attempt.Increment, "c", two, 1)
 	f.one(attempt.Increment, "a", two, 0)
@@ -176,6 +187,7 @@ func claimsFence(f fixture) {
 	f.many(attempt.Delete, two, 1, "a", "d")
 	f.staged(attempt.Increment, one, 2, "f", "c", "b", "a")
 	f.staged(attempt.Delete, two, 1, "f", "c", "b", "a")
+
 	f.many(attempt.Increment, "", 4, "a", "b", "e", "f")
 	f.entries(attempt.Entry{Item: "a", Attempts: 3}, attempt.Entry{Item: "b", Attempts: 3},
 		attempt.Entry{Item: "e", Attempts: 1}, attempt.Entry{Item: "f", Attempts: 1})
@@ -189,11 +201,12 @@ func (f fixture) waitClaimed(want int64) {
 	})
 }
 
-// claimsEnd: a claim whose lease has ended holds nothing, also while the items are free.
+// claimsEnd: a claim whose lease has ended holds nothing, even while the items are free.
 func claimsEnd(f fixture) {
 	f.many(attempt.Add, "", 3, "a", "b", "c")
 	old := f.claim(2, 30*time.Millisecond, "a", "b")
 	f.one(attempt.Increment, "a", "", 1) // leaves the lease as it is
+
 	f.waitClaimed(0)
 	f.many(attempt.Increment, old, 0, "a", "b")
 	f.many(attempt.Delete, old, 0, "a", "b")
@@ -202,6 +215,7 @@ func claimsEnd(f fixture) {
 	f.want("release", n, err, 0)
 	n, err = f.repo.Extend(f.Context(), list, old, time.Minute)
 	f.want("extend", n, err, 0)
+
 	next := f.claim(9, time.Minute, "a", "b", "c")
 	f.many(attempt.Delete, old, 0, "a", "b")
 	f.many(attempt.Delete, next, 2, "a", "b")
@@ -212,9 +226,11 @@ func extendAndRelease(f fixture) {
 	one := f.claim(2, time.Minute, "a", "b")
 	two := f.claim(2, time.Minute, "c", "d")
 	f.one(attempt.Delete, "b", "", 1)
+
 	n, err := f.repo.Extend(f.Context(), list, one, 30*time.Millisecond)
 	f.want("extend", n, err, 1)
 	f.waitClaimed(2)
+
 	for _, l := range []attempt.List{list, "another list"} {
 		n, err := f.repo.Release(f.Context(), l, two)
 		f.want("release of "+string(l), n, err, map[attempt.List]int64{list: 2}[l])
@@ -229,6 +245,7 @@ func abandon(f fixture) {
 		f.many(attempt.Increment, "", 2, "b", "c")
 	}
 	f.many(attempt.Increment, "", 1, "d")
+
 	held := f.claim(2, time.Minute, "a", "b")
 	for _, c := range []struct {
 		attempts int64
@@ -253,7 +270,7 @@ func staged(f fixture) {
 	f.staged(attempt.Add, "", 0)
 }
 
-// stagedBroken: an upload that fails changes nothing, and the repository goes on.
+// stagedBroken: an upload that fails changes nothing, and the repository still works.
 func stagedBroken(f fixture) {
 	f.many(attempt.Add, "", 2, "a", "b")
 	errBroken := errors.New("the upload broke off")

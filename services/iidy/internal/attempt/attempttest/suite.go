@@ -10,12 +10,12 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Exercise tests a repository: what each method does (contract), that a batch is applied
-// whole or not at all (transactions), and that concurrent callers get exact results
-// (contention). open returns an empty repository of its own for each test.
+// Exercise tests a repository: the promises of each method (contract), that a batch is
+// applied all or nothing (transactions), and that concurrent callers get exact results
+// (contention). open returns an empty repository for each test.
 func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 	t.Helper()
-	for name, test := range map[string]func(fixture){
+	tests := map[string]func(fixture){
 		"contract/one item":              oneItem,
 		"contract/batches":               batches,
 		"contract/new items and old":     newAndOld,
@@ -35,7 +35,9 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 		"contention/overlapping batches": overlappingBatches,
 		"contention/opposite order":      oppositeOrder,
 		"contention/claimers":            claimers,
-	} {
+	}
+
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(fixture{t, open(t)})
@@ -45,8 +47,8 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 
 const list attempt.List = "downloads"
 
-// fixture calls a repository and compares what it returns. A want is the number of
-// items that a change must count.
+// fixture calls a repository and compares its answers. want is the number of items that
+// a change must count.
 type fixture struct {
 	*testing.T
 
@@ -101,7 +103,7 @@ func (f fixture) all() []attempt.Entry {
 	return f.page("", attempt.MaxPage)
 }
 
-// page returns a page, whose entries must be what it says of itself.
+// page returns a page and checks that its Len and Last match its entries.
 func (f fixture) page(after string, count int) []attempt.Entry {
 	f.Helper()
 	p := must(f.repo.Page(f.Context(), list, after, count))(f.T)

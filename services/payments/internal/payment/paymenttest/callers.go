@@ -17,7 +17,7 @@ const (
 	taxi = "system:serviceaccount:taxi:rides"
 )
 
-// of returns a caller's claim of the key "k". All of them are for the same content.
+// of returns a caller's claim of the key "k". All of them have the same content.
 func of(caller string, ttl time.Duration) payment.Claim {
 	c := NewClaim("k", ttl)
 	c.Key.Caller = caller
@@ -55,7 +55,7 @@ func wantConflict(t *testing.T, repo payment.Repository, c payment.Claim) {
 	}
 }
 
-// keysOfTheirOwn: one key of several callers is as many keys, whatever their content is.
+// keysOfTheirOwn: a key of one caller is not the key of another, whatever the content.
 func keysOfTheirOwn(t *testing.T, repo payment.Repository) {
 	callers := []string{shop, taxi, shop + " ", "'; DROP TABLE payments.payments; --"}
 	records, charged := make([]payment.Record, len(callers)), make(map[string]bool)
@@ -67,12 +67,13 @@ func keysOfTheirOwn(t *testing.T, repo payment.Repository) {
 		mustGet(t, repo, of(caller, long), records[i])
 		wantConflict(t, repo, of(caller, long))
 	}
-	if wantPayments(t, repo, len(callers)); len(charged) != len(callers) {
+	wantPayments(t, repo, len(callers))
+	if len(charged) != len(callers) {
 		t.Errorf("%d payments were charged under %d keys", len(callers), len(charged))
 	}
 }
 
-// ownRecordsExpire: a key that has expired is new to its caller alone, cleaned or not, and is charged under another
+// ownRecordsExpire: an expired key is new only to its caller, cleaned up or not, and is charged under another
 // processor's key.
 func ownRecordsExpire(t *testing.T, repo payment.Repository) {
 	other, _ := mustSettle(t, repo, of(taxi, long))
@@ -87,12 +88,13 @@ func ownRecordsExpire(t *testing.T, repo payment.Repository) {
 			}
 		}
 	}
-	if wantPayments(t, repo, 4); len(charged) != 3 {
+	wantPayments(t, repo, 4)
+	if len(charged) != 3 {
 		t.Errorf("3 payments were charged under %d keys", len(charged))
 	}
 }
 
-// recordsOfNoCaller: what was stored before callers were identified is the record of each, until it expires.
+// recordsOfNoCaller: a record that was stored before callers were identified belongs to every caller, until it expires.
 func recordsOfNoCaller(t *testing.T, repo payment.Repository) {
 	r, _ := mustSettle(t, repo, of("", long))
 	for _, caller := range []string{shop, taxi} {
@@ -110,7 +112,7 @@ func recordsOfNoCaller(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// claimsOfNoCaller: a payment that was begun before callers were identified is finished under its processor's key.
+// claimsOfNoCaller: a payment that began before callers were identified ends under the same processor's key.
 func claimsOfNoCaller(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, long)
 	wantConflict(t, repo, of(shop, long))
@@ -128,7 +130,8 @@ func claimsOfNoCaller(t *testing.T, repo payment.Repository) {
 	wantPayments(t, repo, 1)
 }
 
-// callersOfOneKey: of many requests of each caller, all with one key, one owns it, and all get its record.
+// callersOfOneKey: of many concurrent requests with one key, one for each caller owns it, and all of that caller's get
+// its record.
 func callersOfOneKey(t *testing.T, repo payment.Repository) {
 	const callers, requests = 5, 12
 	var fresh [callers]atomic.Int64
@@ -142,6 +145,7 @@ func callersOfOneKey(t *testing.T, repo payment.Repository) {
 		records[i] = r
 		return err
 	})
+
 	owners := make(map[payment.ID]int)
 	for i, r := range records {
 		if first, known := owners[r.PaymentID]; known && first != i%callers || !reflect.DeepEqual(r, records[i%callers]) {
@@ -149,6 +153,7 @@ func callersOfOneKey(t *testing.T, repo payment.Repository) {
 		}
 		owners[r.PaymentID] = i % callers
 	}
+
 	for i := range fresh {
 		if n := fresh[i].Load(); n != 1 {
 			t.Errorf("%d requests of caller %d own its key, want 1", n, i)

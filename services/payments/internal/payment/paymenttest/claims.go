@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// mustHold claims a key for a lease, and lets the next request with it in at once.
+// mustHold claims a key for a lease, and wakes the next request with the key at once.
 func mustHold(t *testing.T, repo payment.Repository, lease time.Duration) payment.Held {
 	t.Helper()
 	c := NewClaim("k", long)
@@ -22,29 +22,33 @@ func mustHold(t *testing.T, repo payment.Repository, lease time.Duration) paymen
 	return claimed.Held
 }
 
-// takenOver: a claim that ran out goes to the next request, under the same processor's key. Its holder, who comes back,
-// changes nothing and gets what is stored.
+// takenOver: a claim that ran out goes to the next request, under the same processor's key. The first holder can then
+// change nothing and gets the stored record.
 func takenOver(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, instant)
 	other := Other(NewClaim("k", long))
 	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
 		t.Errorf("another request: %v", err)
 	}
+
 	second := mustHold(t, repo, long)
 	if !second.TakenOver || second.ProcessorKey != first.ProcessorKey || second.ClaimID == first.ClaimID {
 		t.Errorf("%+v was taken over as %+v", first, second)
 	}
-	// None of these is the first holder's to do any more.
+
+	// The first holder can no longer do any of this.
 	if err := errors.Join(repo.Drop(t.Context(), first), repo.GiveBack(t.Context(), first)); err != nil {
 		t.Error(err)
 	}
 	if r, _, err := repo.Settle(t.Context(), first, NewPayment(first)); !errors.Is(err, payment.ErrOutcomeUnknown) {
 		t.Errorf("the first holder settled %+v, %v", r, err)
 	}
+
 	stored, fresh, err := repo.Settle(t.Context(), second, NewPayment(second))
 	if err != nil || !fresh {
 		t.Errorf("settled %+v, fresh %t, %v", stored, fresh, err)
 	}
+
 	r, fresh, err := repo.Settle(t.Context(), first, NewPayment(first))
 	if err != nil || fresh || !reflect.DeepEqual(r, stored) {
 		t.Errorf("the first holder got %+v, fresh %t, %v; want %+v", r, fresh, err, stored)
@@ -53,8 +57,8 @@ func takenOver(t *testing.T, repo payment.Repository) {
 	wantPayments(t, repo, 1)
 }
 
-// anotherSecret: a request whose fingerprint is made under another secret than the one that holds the key waits for it,
-// and takes its claim over.
+// anotherSecret: a request with a fingerprint of another secret waits for the request that holds the key, and takes its
+// claim over.
 func anotherSecret(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, long)
 	again := Other(NewClaim("k", long))
@@ -75,7 +79,7 @@ func anotherSecret(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// givenBack: the same request takes the key over at once, another one never does.
+// givenBack: after a claim is given back, the same request takes the key over at once, another one never does.
 func givenBack(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, long)
 	if err := repo.GiveBack(t.Context(), first); err != nil {
@@ -90,8 +94,7 @@ func givenBack(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// reconciled: a claim that ran out is handed out once, with the terms of its payment, and again after it was given
-// back.
+// reconciled: a claim that ran out is returned once, with the terms of its payment, and again after it is given back.
 func reconciled(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, instant)
 	overdue := func(after, lease time.Duration) []payment.Overdue {
@@ -102,6 +105,7 @@ func reconciled(t *testing.T, repo payment.Repository) {
 		}
 		return all
 	}
+
 	if all := overdue(long, long); len(all) != 0 {
 		t.Errorf("%+v is not yet due", all)
 	}
@@ -109,6 +113,7 @@ func reconciled(t *testing.T, repo payment.Repository) {
 	if len(all) != 1 {
 		t.Fatalf("%d are due, want 1", len(all))
 	}
+
 	h := all[0].Held
 	if all[0].Expired || !h.TakenOver || h.Terms != first.Terms || h.ProcessorKey != first.ProcessorKey ||
 		h.ClaimID == first.ClaimID {
@@ -117,21 +122,24 @@ func reconciled(t *testing.T, repo payment.Repository) {
 	if all := overdue(0, long); len(all) != 0 {
 		t.Errorf("%+v is handed out twice", all)
 	}
+
 	if err := repo.GiveBack(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	for { // the pause is half of the claim's age
-		if all = overdue(0, long); len(all) == 1 {
+		all = overdue(0, long)
+		if len(all) == 1 {
 			break
 		}
 	}
+
 	if r, fresh, err := repo.Settle(t.Context(), all[0].Held, NewPayment(all[0].Held)); err != nil || !fresh {
 		t.Errorf("settled %+v, fresh %t, %v", r, fresh, err)
 	}
 	wantPayments(t, repo, 1)
 }
 
-// noCleaners: a claim is no cleaner's, though its record's life is over. The processor is to be asked first.
+// noCleaners: a cleaner does not delete a claim, even if its record has expired. The processor must be asked first.
 func noCleaners(t *testing.T, repo payment.Repository) {
 	c := NewClaim("k", instant)
 	c.Lease = instant
@@ -146,7 +154,7 @@ func noCleaners(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// reconciledAfterATakeover: a claim that took over an old one is due as soon as one of an absent key.
+// reconciledAfterATakeover: a claim that took over an old one is due as soon as a claim of an absent key.
 func reconciledAfterATakeover(t *testing.T, repo payment.Repository) {
 	const age = 200 * time.Millisecond
 	due := func() int {
@@ -158,7 +166,7 @@ func reconciledAfterATakeover(t *testing.T, repo payment.Repository) {
 	}
 	mustHold(t, repo, age)
 	for n := 0; n == 0; {
-		n = due() // the next pause is half of its age
+		n = due() // the pause is half of the claim's age
 	}
 	mustHold(t, repo, instant)
 	if n := due(); n != 1 {

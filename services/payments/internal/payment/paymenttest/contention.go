@@ -11,13 +11,13 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// oneOwnerAmong lets n callers settle one key at once: one owns it, and all get its record.
+// oneOwnerAmong runs n concurrent callers of one key: one owns it, and all get its record.
 func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 	t.Helper()
 	oneOwnerOf(t, n, func(int) payment.Claim { return NewClaim("k", long) }, repo)
 }
 
-// oneOwnerOf lets n callers settle the claims of one request at once: one owns it, and all get its record.
+// oneOwnerOf runs n concurrent callers with claims of one request: one owns the key, and all get its record.
 func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payment.Repository) {
 	t.Helper()
 	var fresh, charged atomic.Int64
@@ -26,6 +26,7 @@ func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payme
 		charged.Add(1)
 		return NewPayment(h), nil
 	}
+
 	waittest.Together(t, n, func(i int) error {
 		r, owner, err := Settle(t.Context(), repo, claim(i), charge)
 		if owner {
@@ -34,6 +35,7 @@ func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payme
 		records[i] = r
 		return err
 	})
+
 	for _, r := range records {
 		if !reflect.DeepEqual(r, records[0]) {
 			t.Errorf("two answers to one key:\n%+v\n%+v", r, records[0])
@@ -56,17 +58,19 @@ func oneOwnerOfExpired(t *testing.T, repo payment.Repository) {
 }
 
 // failingOwners: the first owners fail, one after the other; the next one gets the key,
-// and there is one payment.
+// and stores the only payment.
 func failingOwners(t *testing.T, repo payment.Repository) {
 	boom := errors.New("boom")
 	const callers, failures = 20, 5
 	var owners, failed, fresh atomic.Int64
+
 	charge := func(h payment.Held) (payment.Payment, error) {
 		if owners.Add(1) <= failures {
 			return payment.Payment{}, boom
 		}
 		return NewPayment(h), nil
 	}
+
 	waittest.Together(t, callers, func(int) error {
 		_, owner, err := Settle(t.Context(), repo, NewClaim("k", long), charge)
 		if owner {
@@ -78,19 +82,21 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 		}
 		return err
 	})
+
 	if failed.Load() != failures || fresh.Load() != 1 {
 		t.Errorf("%d failed and %d own the key, want %d and 1", failed.Load(), fresh.Load(), failures)
 	}
 }
 
-// cleanersAndClaimers: cleaners run beside claimers of expired keys. No live key is
-// ever deleted, so each claim that succeeded keeps its record.
+// cleanersAndClaimers: cleaners run while expired keys are claimed. They never delete a
+// live key, so each successful claim keeps its record.
 func cleanersAndClaimers(t *testing.T, repo payment.Repository) {
 	const keys, cleaners = 30, 3
 	name := func(i int) string { return fmt.Sprint("k", i) }
 	for i := range keys {
 		mustPay(t, repo, name(i), instant)
 	}
+
 	records := make([]payment.Record, keys)
 	waittest.Together(t, keys+cleaners, func(i int) (err error) {
 		if i < keys {
@@ -103,6 +109,7 @@ func cleanersAndClaimers(t *testing.T, repo payment.Repository) {
 		}
 		return err
 	})
+
 	for i := range keys {
 		mustReplay(t, repo, name(i), records[i])
 	}

@@ -1,3 +1,3 @@
-// Package paymenttest tests that a payment.Repository keeps its contract, its
-// transactions and its behavior under contention. Exercise runs the suite.
+// Package paymenttest holds the suite that every payment.Repository must pass: its
+// contract, its transactions and its behavior under contention.
 package paymenttest

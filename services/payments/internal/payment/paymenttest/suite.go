@@ -14,11 +14,11 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// Exercise tests a repository against its port. open returns an empty repository of its
-// own for each test, which stores the receipts that Encode returns.
+// Exercise tests a repository against its port. open returns an empty repository for
+// each test, which stores the receipts that Encode returns.
 func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, payment.Repository){
+	tests := map[string]func(*testing.T, payment.Repository){
 		"contract/round trip":              roundTrip,
 		"contract/hostile keys":            hostileKeys,
 		"contract/pages":                   pages,
@@ -41,7 +41,9 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contention/failing owners":        failingOwners,
 		"contention/cleaners and claimers": cleanersAndClaimers,
 		"contention/callers of one key":    callersOfOneKey,
-	} {
+	}
+
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))
@@ -59,8 +61,8 @@ func Encode(p payment.Payment) (payment.Receipt, error) {
 	return payment.Receipt{Code: 201, Data: []byte(`{"b":1, "a":[ ],"a":1.50,"id":"` + string(p.ID) + "\"}\n")}, nil
 }
 
-// NewClaim returns a claim of the key, without a caller, with a fingerprint made of it, for
-// a lease that does not end.
+// NewClaim returns a claim of the key without a caller. Its fingerprint is made of the key,
+// and its lease does not end during a test.
 func NewClaim(key string, ttl time.Duration) payment.Claim {
 	sum := sha256.Sum256([]byte(key))
 	return payment.Claim{
@@ -74,7 +76,7 @@ func NewClaim(key string, ttl time.Duration) payment.Claim {
 	}
 }
 
-// Other returns a claim of the same key for other content than any other claim's.
+// Other returns a claim of the same key for content that no other claim has.
 func Other(c payment.Claim) payment.Claim {
 	sum := sha256.Sum256([]byte("other content"))
 	c.Fingerprint.Sum = sum[:]
@@ -82,7 +84,7 @@ func Other(c payment.Claim) payment.Claim {
 	return c
 }
 
-// NewPayment returns what the holder of a key may store.
+// NewPayment returns a payment that the holder of a key may store.
 func NewPayment(h payment.Held) payment.Payment {
 	t := h.Terms
 	return payment.Payment{
@@ -100,8 +102,8 @@ func Pay(
 	})
 }
 
-// Settle claims a key, calls charge if it holds it, and settles the payment, or drops the
-// claim when charge fails.
+// Settle claims a key. If it gets the key, it calls charge and settles the payment, or drops
+// the claim when charge fails.
 func Settle(
 	ctx context.Context, repo payment.Repository, c payment.Claim, charge func(payment.Held) (payment.Payment, error),
 ) (r payment.Record, fresh bool, err error) {
@@ -113,6 +115,7 @@ func Settle(
 		return r, false, err
 	}
 	defer claimed.Leave()
+
 	p, err := charge(claimed.Held)
 	if err != nil {
 		return r, false, errors.Join(err, repo.Drop(ctx, claimed.Held))
@@ -160,6 +163,7 @@ func roundTrip(t *testing.T, repo payment.Repository) {
 			}
 			return want, nil
 		}
+
 		if _, _, err := Settle(ctx, repo, NewClaim(key, long), charge); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +176,7 @@ func roundTrip(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// hostileKeys must stay apart.
+// hostileKeys: different keys have different records.
 func hostileKeys(t *testing.T, repo payment.Repository) {
 	keys := []string{
 		"'; DROP TABLE payments.payments; --", "%", "_", `\`, "$1", "{a,b}", `"`, "NULL", "null", " a", "a ", "a", "A", "~",
@@ -192,6 +196,7 @@ func pages(t *testing.T, repo payment.Repository) {
 	for i := range total {
 		mustPay(t, repo, fmt.Sprint("k", i), long)
 	}
+
 	seen := map[payment.ID]bool{}
 	var after *payment.Position
 	for {
@@ -210,6 +215,7 @@ func pages(t *testing.T, repo payment.Repository) {
 			break
 		}
 	}
+
 	if len(seen) != total {
 		t.Errorf("the pages held %d payments, want %d", len(seen), total)
 	}

@@ -48,7 +48,7 @@ func mustCreate(t *testing.T, r pot.Repository, name string, maxCoins int32) pot
 // add returns a change that adds coins to a pot.
 func add(id pot.ID, coins pot.Contents) pot.Change { return pot.Change{Pot: id, Add: coins} }
 
-// wantMoved makes a change and tests what it moves.
+// wantMoved makes a change and checks the moved coins.
 func wantMoved(t *testing.T, r pot.Repository, c pot.Change, want pot.Contents) {
 	t.Helper()
 	moved, err := r.Change(t.Context(), c)
@@ -83,6 +83,7 @@ func createAndFind(t *testing.T, r pot.Repository) {
 	}
 	_, err := r.Create(t.Context(), "Piggy bank", 7)
 	wantErr(t, err, pot.ErrExists)
+
 	byID, err := r.Find(t.Context(), p.ID)
 	if err != nil || byID.Name != p.Name || byID.MaxCoins != 100 || !byID.CreateTime.Equal(p.CreateTime) {
 		t.Errorf("found %+v (%v), created %+v", byID, err, p)
@@ -91,6 +92,7 @@ func createAndFind(t *testing.T, r pot.Repository) {
 	if err != nil || byName.ID != other.ID {
 		t.Errorf("found %+v (%v), created %+v", byName, err, other)
 	}
+
 	_, err = r.Find(t.Context(), math.MaxInt32)
 	wantErr(t, err, pot.ErrNotFound)
 	_, err = r.FindByName(t.Context(), "No such pot")
@@ -103,12 +105,14 @@ func pages(t *testing.T, r pot.Repository) {
 	if list, total, err := r.List(t.Context(), 10, 0); err != nil || total != 0 || len(list) != 0 {
 		t.Errorf("without a pot: %v of %d (%v)", list, total, err)
 	}
+
 	ids := make([]pot.ID, pots)
 	for i := range ids {
 		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", pots-i), 10).ID
 		silver := pot.Contents{pot.Silver: 3}
 		wantMoved(t, r, add(ids[i], silver), silver)
 	}
+
 	for _, tt := range []struct {
 		limit, offset int64
 		want          []pot.ID
@@ -133,7 +137,7 @@ func pages(t *testing.T, r pot.Repository) {
 	}
 }
 
-// change stores counts up to the largest, and answers what each change has moved.
+// change: counts up to the largest are stored, and each change returns the moved coins.
 func change(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", math.MaxInt32)
 	all := pot.Contents{pot.Gold: math.MaxInt32}
@@ -151,7 +155,7 @@ func change(t *testing.T, r pot.Repository) {
 	wantCoins(t, r, p.ID, nil)
 }
 
-// refusedChange: coins that do not fit are refused and store nothing, and the pot is free again.
+// refusedChange: coins that do not fit are refused, nothing is stored, and the pot is free again.
 func refusedChange(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 10)
 	for range 3 {
@@ -162,7 +166,7 @@ func refusedChange(t *testing.T, r pot.Repository) {
 	wantMoved(t, r, add(p.ID, pot.Contents{pot.Gold: 1}), pot.Contents{pot.Gold: 1})
 }
 
-// endedContext: a change for a context that has ended is not made, and leaves the pot free.
+// endedContext: a change whose context has ended is not made, and leaves the pot free.
 func endedContext(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 10)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +177,7 @@ func endedContext(t *testing.T, r pot.Repository) {
 	wantCoins(t, r, p.ID, pot.Contents{pot.Silver: 1})
 }
 
-// oneName: of many callers that create a pot of one name one succeeds.
+// oneName: of many callers that create a pot with one name, one succeeds.
 func oneName(t *testing.T, r pot.Repository) {
 	var winners atomic.Int64
 	waittest.Together(t, 16, func(int) error {
@@ -190,8 +194,8 @@ func oneName(t *testing.T, r pot.Repository) {
 	}
 }
 
-// onePot: callers of one pot change it one after the other: exactly as many get their coin in as fit, and each caller
-// takes out what is there.
+// onePot: callers change a pot one after the other: exactly as many coins are added as fit, and all of them are removed
+// again.
 func onePot(t *testing.T, r pot.Repository) {
 	const callers, times, fit = 60, 4, 200
 	p := mustCreate(t, r, "pot", fit)
@@ -231,12 +235,13 @@ func onePot(t *testing.T, r pot.Repository) {
 	wantCoins(t, r, p.ID, nil)
 }
 
-// severalPots: many callers change many pots; all changes are made but those that are refused.
+// severalPots: many callers change many pots, and all changes are made except the refused ones.
 func severalPots(t *testing.T, r pot.Repository) {
 	ids := make([]pot.ID, 40)
 	for i := range ids {
 		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", i), 1000).ID
 	}
+
 	waittest.Together(t, 2*len(ids), func(i int) (err error) {
 		for j := range 4 {
 			id := ids[(i+j*j)%len(ids)]
@@ -251,14 +256,16 @@ func severalPots(t *testing.T, r pot.Repository) {
 		}
 		return err
 	})
+
 	for _, id := range ids {
 		wantCoins(t, r, id, pot.Contents{pot.Gold: 8, pot.Bronze: 16})
 	}
 }
 
-// readers see a pot before or after a change, never within.
+// readers see a pot before or after a change, never in between.
 func readers(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 1000)
+
 	waittest.Together(t, 8, func(i int) error {
 		for range 20 {
 			if i < 2 {
@@ -267,11 +274,13 @@ func readers(t *testing.T, r pot.Repository) {
 				}
 				continue
 			}
+
 			seen, err := r.Find(t.Context(), p.ID)
 			list, _, listErr := r.List(t.Context(), 1, 0)
 			if err := errors.Join(err, listErr); err != nil {
 				return err
 			}
+
 			for _, c := range []pot.Contents{seen.Contents, list[0].Contents} {
 				if c[pot.Bronze] != c[pot.Gold] {
 					return fmt.Errorf("a reader saw half a change: %v", c)
