@@ -177,10 +177,10 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		Guard:   c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
-
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
 	}
+
 	c.servers = append(c.servers, server)
 	return server, nil
 }

@@ -23,7 +23,7 @@ type Auth struct {
 
 // Help describes the variables.
 func (Auth) Help() map[string]string {
-	return map[string]string{ //nolint:gosec // no credential is among them
+	return map[string]string{
 		"AUTH":            "off, or token: each request needs Authorization: Bearer with a JWT, and a rule of the policy",
 		"AUTH_ISSUER":     "token: URL of the issuer; its /.well-known/openid-configuration names the keys",
 		"AUTH_AUDIENCE":   "token: the audience that a JWT must have",

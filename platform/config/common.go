@@ -138,7 +138,6 @@ func (f *Faults) Address(name, value string) {
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-
 	if err != nil {
 		f.Add(fmt.Sprintf("%s: %q is not an address such as :8080 or 127.0.0.1:0", name, value), name)
 	}

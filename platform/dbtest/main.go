@@ -72,7 +72,6 @@ func Main(m interface{ Run() int }) int {
 	if maria.own != nil {
 		err = errors.Join(err, maria.own.Stop())
 	}
-
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)

@@ -98,7 +98,6 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			_, err = c.AddWorker(ctx)
 		}
 	}
-
 	if err != nil {
 		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}

@@ -209,8 +209,8 @@ func TestHolderOfTheLockIsNamed(t *testing.T) {
 	_, roleURL := newRole(t, dbtest.Dial(t, url), url)
 	holder := holdLock(t, db)
 	err := migrate.Up(t.Context(), roleURL, source(), 200*time.Millisecond, quiet())
-	want := fmt.Sprintf(`the session with pid %d of the role %q (application_name "mallory \"x\"") held the migration lock `+
-		`for all of MIGRATE_TIMEOUT (200ms)`, pid, role)
+	want := fmt.Sprintf(`the session with pid %d of the role %q (application_name "mallory \"x\"") held the `+
+		`migration lock for all of MIGRATE_TIMEOUT (200ms)`, pid, role)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %s", err, want)
 	}

@@ -281,7 +281,6 @@ func (m *migrator) prepareHistory(ctx context.Context, p *goose.Provider) error 
 	if err == nil && next < len(versions) && !m.store.marks[versions[next]].inTx {
 		err = m.store.raiseOldest(ctx, tx, m.store.marks[versions[next]].oldest)
 	}
-
 	if err != nil {
 		return err
 	}

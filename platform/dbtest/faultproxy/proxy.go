@@ -267,7 +267,6 @@ func (p *Proxy) serve(listener *net.TCPListener) {
 		if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL) { // the latter after stopListening
 			return
 		}
-
 		if err != nil {
 			// Out of file descriptors: clients wait in the backlog.
 			<-time.After(10 * time.Millisecond)

@@ -58,7 +58,6 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 		p.Server = p.server(program, settings, dsns[0])
 		err = p.Start(ctx, 0)
 	}
-
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
