@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestCallers has a program that knows nothing of this repository but the client module call all services, which ask
@@ -25,9 +25,9 @@ func TestCallers(t *testing.T) {
 	}
 	issuer := authtest.New(t)
 	tokens := issuer.Environ(t, fmt.Sprintf("rules: [{subjects: [checkout], services: [%s], allow: [change, read]}]",
-		strings.Join(services.Names(), ", ")))
+		strings.Join(targets.Names(), ", ")))
 	var addresses []string
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		dsn := dbtest.Empty(t)
 		addresses = append(addresses, strings.ToUpper(s.Name)+"_URL="+url(start(t, s.Name, dsn, tokens)))
 		if s.Worker != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // TestCitusIsRefused: every command of a service that runs on one primary alone ends on a Citus cluster before it asks
@@ -15,9 +15,9 @@ import (
 func TestCitusIsRefused(t *testing.T) {
 	t.Parallel()
 	for service, commands := range map[string][]string{
-		services.Events:   {"serve", "work", "migrate"},
-		services.Payments: {"serve", "migrate"},
-		services.Pyggpot:  {"serve", "migrate"},
+		targets.Events:   {"serve", "work", "migrate"},
+		targets.Payments: {"serve", "migrate"},
+		targets.Pyggpot:  {"serve", "migrate"},
 	} {
 		want := "DB_CLUSTER=citus: " + service + " runs on a single primary only; leave DB_CLUSTER unset and give " +
 			service + " a separate primary (docs/scaling.md)"

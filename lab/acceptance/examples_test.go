@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestClientExamples runs the examples of each package of the client module against a replica, with a worker where
@@ -16,7 +16,7 @@ import (
 func TestClientExamples(t *testing.T) {
 	t.Parallel()
 	ran := regexp.MustCompile(`(?m)^--- PASS: Example`)
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)

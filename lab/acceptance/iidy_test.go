@@ -15,9 +15,9 @@ import (
 
 	"github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // million is the number of lines of one request.
@@ -29,7 +29,7 @@ const million = 1_000_000
 func TestIidyMillionLines(t *testing.T) {
 	t.Parallel()
 	const mostMiB = 64
-	replica := start(t, services.Iidy, dbtest.Empty(t), nil)
+	replica := start(t, targets.Iidy, dbtest.Empty(t), nil)
 	list := openList(t, replica, "downloads")
 	change(t, http.MethodPost, replica, 20_000)
 	change(t, http.MethodDelete, replica, 20_000)
@@ -61,7 +61,7 @@ func TestIidyWork(t *testing.T) {
 	const workers, n, lease = 8, 400, time.Minute
 	dsn := dbtest.Empty(t)
 	lists := []*iidy.List{
-		openList(t, start(t, services.Iidy, dsn, nil), "work"), openList(t, start(t, services.Iidy, dsn, nil), "work"),
+		openList(t, start(t, targets.Iidy, dsn, nil), "work"), openList(t, start(t, targets.Iidy, dsn, nil), "work"),
 	}
 	ctx := t.Context()
 	items := make([]string, n)

@@ -16,9 +16,9 @@ import (
 	"github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // failingBinary builds the service with its failpoints, which are not shipped.
@@ -30,7 +30,7 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
-	return path, local.Build(context.Background(), "../..", services.Payments, path, os.Stderr, "-tags=failpoint")
+	return path, local.Build(context.Background(), "../..", targets.Payments, path, os.Stderr, "-tags=failpoint")
 })
 
 func failing(t *testing.T) string {
@@ -59,7 +59,7 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 	dsn := dbtest.Empty(t)
 	const timeout = "500ms" // of the processor; a claim lives a second longer
 	db := dbtest.Dial(t, dsn)
-	healthy := openPayments(t, start(t, services.Payments, dsn, map[string]string{"PROCESSOR_TIMEOUT": timeout}))
+	healthy := openPayments(t, start(t, targets.Payments, dsn, map[string]string{"PROCESSOR_TIMEOUT": timeout}))
 	for before, step := range []struct {
 		name                string
 		paid, charged, open int // by the replica that was killed
@@ -68,24 +68,24 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 		{"charged", 0, 1, 1}, {"settling", 0, 1, 1}, // charged, and the claim is left behind
 		{"settled", 1, 1, 0}, // only the answer is lost
 	} {
-		killed := startCommand(t, services.Payments, failing(t), "serve", dsn,
+		killed := startCommand(t, targets.Payments, failing(t), "serve", dsn,
 			map[string]string{"ROWLOCK_FAILPOINT": step.name, "PROCESSOR_TIMEOUT": timeout})
 		key := "killed when " + step.name
-		p, _, err := openPayments(t, killed).Create(t.Context(), key, services.Ride("ride-1"))
+		p, _, err := openPayments(t, killed).Create(t.Context(), key, targets.Ride("ride-1"))
 		if !rowlock.OutcomeUnknown(err) {
 			t.Fatalf("the replica was to die at %q and answered %+v, %v", step.name, p, err)
 		}
 		wantLedger(t, db, step.name, before+step.paid, before+step.charged, step.open)
 
 		begin := time.Now()
-		first, replayed, err := healthy.Create(t.Context(), key, services.Ride("ride-1"))
+		first, replayed, err := healthy.Create(t.Context(), key, targets.Ride("ride-1"))
 		if err != nil || replayed != (step.paid == 1) {
 			t.Fatalf("%s: the retry by another replica: %+v, replayed %v, %v", step.name, first, replayed, err)
 		}
 		if took := time.Since(begin); took > 3*time.Second {
 			t.Errorf("%s: the key was held for %s after its holder's death", step.name, took)
 		}
-		again, replayed, err := healthy.Create(t.Context(), key, services.Ride("ride-1"))
+		again, replayed, err := healthy.Create(t.Context(), key, targets.Ride("ride-1"))
 		if err != nil || again != first || !replayed {
 			t.Errorf("%s: the repeat: %+v, first %+v, %v", step.name, again, first, err)
 		}
@@ -115,7 +115,7 @@ func wantLedger(t *testing.T, db *sqlx.DB, step string, paid, charged, open int)
 // binaries: a failpoint is compiled in by its tag only.
 func TestShippedBinaryHasNoFailpoints(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]bool{localtest.Binary(t, services.Payments): false, failing(t): true} {
+	for path, want := range map[string]bool{localtest.Binary(t, targets.Payments): false, failing(t): true} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // add puts n coins into the first pot by a replica.
@@ -112,8 +112,8 @@ func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	db := dbtest.Dial(t, dsn)
-	other := start(t, services.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"})
-	holder := start(t, services.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"})
+	other := start(t, targets.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"})
+	holder := start(t, targets.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"})
 	free, answer := hold(t, db, holder)
 	if err := holder.Pause(); err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 	"github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // keyed is a service whose changes have idempotency keys.
@@ -51,7 +51,7 @@ func TestAuthIsSwitchedOn(t *testing.T) {
 
 func keyedPayments() keyed {
 	return keyed{
-		service: services.Payments,
+		service: targets.Payments,
 		environ: map[string]string{"PROCESSOR_LATENCY_MAX": "30ms", "PROCESSOR_TIMEOUT": "500ms"},
 		open: func(t *testing.T, url string, options []rowlock.Option) send {
 			t.Helper()
@@ -60,7 +60,7 @@ func keyedPayments() keyed {
 				t.Fatal(err)
 			}
 			return func(ctx context.Context, key string) (string, bool, error) {
-				p, replayed, err := client.Create(ctx, key, services.Ride("switched"))
+				p, replayed, err := client.Create(ctx, key, targets.Ride("switched"))
 				return fmt.Sprintf("%+v", p), replayed, err
 			}
 		},
@@ -71,7 +71,7 @@ func keyedPayments() keyed {
 
 func keyedCounts() keyed {
 	return keyed{
-		service: services.Counts,
+		service: targets.Counts,
 		open: func(t *testing.T, url string, options []rowlock.Option) send {
 			t.Helper()
 			client, err := counts.New(url, options...)
@@ -96,7 +96,7 @@ func keyedCounts() keyed {
 
 func switchOn(t *testing.T, k keyed) {
 	t.Helper()
-	s, err := services.Named(k.service)
+	s, err := targets.Named(k.service)
 	if err != nil {
 		t.Fatal(err)
 	}

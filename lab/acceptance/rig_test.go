@@ -9,8 +9,8 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -24,7 +24,7 @@ func start(t *testing.T, service, dsn string, variables map[string]string) *loca
 // startCommand runs a command of a service's binary, such as that of its worker.
 func startCommand(t *testing.T, service, path, command, dsn string, variables map[string]string) *local.Replica {
 	t.Helper()
-	s, err := services.Named(service)
+	s, err := targets.Named(service)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func startCommand(t *testing.T, service, path, command, dsn string, variables ma
 func url(replica *local.Replica) string { return "http://" + replica.Status().API }
 
 // options returns those that every client of the tests has: each call is sent once.
-func options() []rowlock.Option { return services.Once(services.HTTPClient()) }
+func options() []rowlock.Option { return targets.Once(targets.HTTPClient()) }
 
 // get reads one row, or one value.
 func get[T any](t *testing.T, db *sqlx.DB, query string) (into T) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // TestRollback upgrades each service from this tree to the release that follows it, whose schema has one more
@@ -24,13 +24,13 @@ func TestRollback(t *testing.T) {
 	}
 	next := built(t, root)
 
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		this := filepath.Dir(localtest.Binary(t, s.Name))
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
 				open := dbtest.Empty
-				if engine == services.MySQL {
+				if engine == targets.MySQL {
 					open = dbtest.EmptyMariaDB
 				}
 				upgradeAndBack(t, s, open(t), this, next)
@@ -44,7 +44,7 @@ func TestRollback(t *testing.T) {
 func built(t *testing.T, root string) (bin string) {
 	t.Helper()
 	bin = filepath.Join(root, "bin")
-	for _, name := range services.Names() {
+	for _, name := range targets.Names() {
 		err := local.Build(t.Context(), root, name, filepath.Join(bin, name), t.Output(),
 			"-tags=grpcnotrace", "-ldflags=-s -w")
 		if err != nil {
@@ -55,7 +55,7 @@ func built(t *testing.T, root string) (bin string) {
 }
 
 // upgradeAndBack runs the service from the folders this and next.
-func upgradeAndBack(t *testing.T, s services.Service, dsn, this, next string) {
+func upgradeAndBack(t *testing.T, s targets.Service, dsn, this, next string) {
 	t.Helper()
 	balancer, err := local.NewBalancer(t.Context(), s.Name, 0)
 	if err != nil {
@@ -64,7 +64,7 @@ func upgradeAndBack(t *testing.T, s services.Service, dsn, this, next string) {
 	t.Cleanup(func() { _ = balancer.Stop(context.WithoutCancel(t.Context())) }) // it has no callers any more
 	now := startRelease(t, s, dsn, this)
 	balancer.To(now.serve)
-	finish := drive(t, services.Target{Service: s.Name, URL: balancer.URL()})
+	finish := drive(t, targets.Target{Service: s.Name, URL: balancer.URL()})
 	now.answers(t)
 
 	upgraded := startRelease(t, s, dsn, next) // it migrates
@@ -97,7 +97,7 @@ func upgradeAndBack(t *testing.T, s services.Service, dsn, this, next string) {
 // release is two replicas of a service, and a worker where it has workers.
 type release struct{ serve, work *local.Set }
 
-func startRelease(t *testing.T, s services.Service, dsn, bin string) (r release) {
+func startRelease(t *testing.T, s targets.Service, dsn, bin string) (r release) {
 	t.Helper()
 	spec := local.Spec{Service: s.Name, Path: filepath.Join(bin, s.Name)}
 	r.serve = localtest.Start(t, 2, spec, dsn, s.Environ)
@@ -133,18 +133,18 @@ func (r release) answers(t *testing.T) {
 }
 
 // drive sends a load until finish is called, which returns what it met.
-func drive(t *testing.T, target services.Target) (finish func() *services.Report) {
+func drive(t *testing.T, target targets.Target) (finish func() *targets.Report) {
 	t.Helper()
-	load := services.Load{Target: target, Rate: 100, Clients: 8}
-	stop, done := make(chan struct{}), make(chan *services.Report, 1)
+	load := targets.Load{Target: target, Rate: 100, Clients: 8}
+	stop, done := make(chan struct{}), make(chan *targets.Report, 1)
 	go func() {
-		report, err := services.Drive(t.Context(), load, stop)
+		report, err := targets.Drive(t.Context(), load, stop)
 		if err != nil {
-			report = &services.Report{Fault: err.Error()}
+			report = &targets.Report{Fault: err.Error()}
 		}
 		done <- report
 	}()
-	return func() *services.Report {
+	return func() *targets.Report {
 		close(stop)
 		return <-done
 	}

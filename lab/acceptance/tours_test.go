@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/telemetry"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestTours pastes the tour of each service's README into a shell, compares what is
@@ -20,12 +20,12 @@ func TestTours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
 				open := dbtest.Empty
-				if engine == services.MySQL {
+				if engine == targets.MySQL {
 					open = dbtest.EmptyMariaDB
 				}
 				dsn := open(t)
@@ -44,8 +44,8 @@ func TestTours(t *testing.T) {
 				if err := page.Compare(string(out)); err != nil {
 					t.Error(err)
 				}
-				target := services.Target{Service: s.Name, URL: api}
-				if err := services.Check(t.Context(), t.Output(), tel, []services.Target{target}); err != nil {
+				target := targets.Target{Service: s.Name, URL: api}
+				if err := targets.Check(t.Context(), t.Output(), tel, []targets.Target{target}); err != nil {
 					t.Error(err)
 				}
 			})

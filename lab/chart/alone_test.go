@@ -10,7 +10,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The generic chart, released alone with the umbrella's values of a service, as README.md shows it, renders the same
@@ -19,7 +19,7 @@ func TestOneServiceAlone(t *testing.T) {
 	t.Parallel()
 	const parameters = "database.parameters=sslmode=disable"
 	together := render(t, umbrella, "", "--set=global."+parameters)
-	for _, service := range services.All() {
+	for _, service := range targets.All() {
 		values, err := run(t, helm4, "", "show", "values", umbrella, "--jsonpath", "{."+service.Name+"}")
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	needed := connections(t, render(t, umbrella, ""))
-	all := strings.Join(slices.Sorted(slices.Values(services.Names())), ", ")
+	all := strings.Join(slices.Sorted(slices.Values(targets.Names())), ", ")
 	for values, want := range map[string][]string{
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",

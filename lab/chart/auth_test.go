@@ -11,7 +11,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
@@ -51,7 +51,7 @@ func policyOf(t *testing.T, all objects, name string) (policy ruleSet) {
 func TestAChangeOfThePolicyReplacesNoPod(t *testing.T) {
 	t.Parallel()
 	before := render(t, umbrella, identified)
-	after := render(t, umbrella, strings.ReplaceAll(identified, "[iidy]", "["+strings.Join(services.Names(), ", ")+"]"))
+	after := render(t, umbrella, strings.ReplaceAll(identified, "[iidy]", "["+strings.Join(targets.Names(), ", ")+"]"))
 	for name := range before {
 		same := bytes.Equal(raw(t, before[name].plain), raw(t, after[name].plain))
 		if same == (name == "ConfigMap/rowlock-auth") {
@@ -63,14 +63,14 @@ func TestAChangeOfThePolicyReplacesNoPod(t *testing.T) {
 // One service may ask for tokens when all others do not, or be the only one that does not.
 func TestAuthIsSwitchedOneByOne(t *testing.T) {
 	t.Parallel()
-	others := slices.DeleteFunc(services.Names(), func(name string) bool { return name == services.Pyggpot })
+	others := slices.DeleteFunc(targets.Names(), func(name string) bool { return name == targets.Pyggpot })
 	for values, want := range map[string][]string{
 		identified + "pyggpot: {auth: {enabled: false}}":                                        others,
 		strings.Replace(identified, "enabled: true, ", "", 1) + "iidy: {auth: {enabled: true}}": {"iidy"},
 	} {
 		all := render(t, umbrella, values)
 		var asking, ways []string
-		for _, name := range services.Names() {
+		for _, name := range targets.Names() {
 			c := get[apps.Deployment](t, all, "Deployment/rowlock-"+name).Spec.Template.Spec.Containers[0]
 			if authOf(c)["AUTH"] == "token" {
 				asking = append(asking, name)

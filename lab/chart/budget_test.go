@@ -11,7 +11,7 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // connections counts, from the rendered objects alone, what all replicas may open at most while new versions roll out:
@@ -27,7 +27,7 @@ func connections(t *testing.T, all objects) (sum int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := services.Named(d.Spec.Template.Labels["app.kubernetes.io/name"]); err == nil {
+		if s, err := targets.Named(d.Spec.Template.Labels["app.kubernetes.io/name"]); err == nil {
 			each += s.SecondPool
 		}
 		sum += mostAlive(rollout(t, all, d)) * each

@@ -14,12 +14,12 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // workloads returns the Deployments of a default installation.
 func workloads() (names []string) {
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for _, suffix := range s.Workloads() {
 			names = append(names, "rowlock-"+s.Name+suffix)
 		}

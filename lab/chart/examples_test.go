@@ -11,7 +11,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The values of charts/rowlock/examples render for all services: the database's server is verified by ca.crt and
@@ -22,7 +22,7 @@ func TestExamples(t *testing.T) {
 	migrates := map[string]int{"cloudnativepg.yaml": 1, "managed-postgresql.yaml": 0}
 	for example, want := range migrates {
 		all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+example))
-		for _, service := range services.All() {
+		for _, service := range targets.All() {
 			for _, w := range service.Workloads() {
 				name := "rowlock-" + service.Name + w
 				spec := get[apps.Deployment](t, all, "Deployment/"+name).Spec.Template.Spec
@@ -62,9 +62,9 @@ const citusExample = "citus.yaml"
 func TestCitusServesCountsAndIidy(t *testing.T) {
 	t.Parallel()
 	all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+citusExample))
-	for _, service := range services.All() {
+	for _, service := range targets.All() {
 		want, size := "", "3" // the default
-		if service.Name == services.Counts || service.Name == services.Iidy {
+		if service.Name == targets.Counts || service.Name == targets.Iidy {
 			want, size = "citus", "16"
 		}
 		env := environment(t, all, "rowlock-"+service.Name)

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // valuesOfEach returns a line of values for every service, whose format gets its name and the first letter of that.
 func valuesOfEach(format string) string {
 	var values strings.Builder
-	for _, name := range services.Names() {
+	for _, name := range targets.Names() {
 		_, _ = fmt.Fprintf(&values, format+"\n", name, name[:1])
 	}
 	return values.String()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The modes of migrations.
@@ -75,7 +75,7 @@ func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 	for _, mode := range []string{startup, byInit, byJob} {
 		values := fmt.Sprintf("global: {migrations: {mode: %s}, database: {caSecret: rowlock-db-ca}}\n%s", mode, ofEach)
 		all := render(t, umbrella, values)
-		for _, service := range services.All() {
+		for _, service := range targets.All() {
 			name := "rowlock-" + service.Name
 			mine := sorted(name+"-cert", name+"-db", "rowlock-db-ca")
 			for _, w := range service.Workloads() {
@@ -234,7 +234,7 @@ func TestTheJobsPodHasItsOwnMetadata(t *testing.T) {
 	const own = "{inject: 'false'}"
 	all := render(t, umbrella, "global: {migrations: {mode: job}}\n"+
 		"counts: {podLabels: {team: x}, migrations: {job: {podLabels: "+own+", podAnnotations: "+own+"}}}")
-	migrates := job(t, all, services.Counts).Spec.Template
+	migrates := job(t, all, targets.Counts).Spec.Template
 	if got := migrates.Labels["team"] + " " + migrates.Labels["inject"]; got != "x false" {
 		t.Errorf("the labels team and inject are %q, want x false", got)
 	}
@@ -254,7 +254,7 @@ func TestTheJobsPodHasItsOwnMetadata(t *testing.T) {
 func TestTheJobsPodIsNoReplica(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "global: {migrations: {mode: job}}")
-	for _, service := range services.Names() {
+	for _, service := range targets.Names() {
 		pod := labels.Set(job(t, all, service).Spec.Template.Labels)
 		for name, o := range all {
 			var of *meta.LabelSelector

@@ -11,14 +11,14 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // An installation gets policies, an upgrade of a release without them does not, and a value decides for both. (That an
 // upgrade keeps those that there are takes a cluster: lab/e2e.)
 func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
 	t.Parallel()
-	all := services.Names()
+	all := targets.Names()
 	none := []string{}
 	for _, c := range []struct {
 		values, upgrade string
@@ -50,7 +50,7 @@ func TestPoliciesNameTheirPeers(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, identified)
 	private := []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
-	for _, service := range services.Names() {
+	for _, service := range targets.Names() {
 		out := []int{}
 		for _, rule := range get[networking.NetworkPolicy](t, all, "NetworkPolicy/rowlock-"+service).Spec.Egress {
 			blocks := []string{}
@@ -121,9 +121,9 @@ func TestTheCheckPassesThePolicies(t *testing.T) {
 	with, without := render(t, umbrella, values, open), render(t, umbrella, values, open, "--set=test.enabled=false")
 	check := get[core.Pod](t, with, "Pod/rowlock-check").Labels
 	other := map[string]string{"rowlock.dev/client": "true"}
-	for _, service := range services.All() {
+	for _, service := range targets.All() {
 		pod := get[apps.Deployment](t, with, "Deployment/rowlock-"+service.Name).Spec.Template
-		hasPolicy := service.Name != services.Pyggpot
+		hasPolicy := service.Name != targets.Pyggpot
 		for _, port := range pod.Spec.Containers[0].Ports {
 			api := port.Name != "admin"
 			for what, c := range map[string][2]bool{

@@ -21,7 +21,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // metadata is the part of Chart.yaml that tests look at.
@@ -220,7 +220,7 @@ func TestAPublishedChart(t *testing.T) {
 	t.Parallel()
 	version := metadataOf(t, umbrella).Version
 	dir, hack := repository(t, version)
-	if out, err := hack("images", append([]string{version}, services.Names()...)...); err != nil {
+	if out, err := hack("images", append([]string{version}, targets.Names()...)...); err != nil {
 		t.Fatalf("images: %v\n%s", err, out)
 	}
 	calls := strings.Split(strings.TrimSpace(read(t, filepath.Join(dir, "calls"))), "\n")
@@ -313,7 +313,7 @@ func TestAPackedChartIsReproducible(t *testing.T) {
 }
 
 func repositories() (all []string) {
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		all = append(all, s.Image)
 	}
 	return all

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
@@ -42,7 +42,7 @@ func TestTheReadmeNamesTheSecrets(t *testing.T) {
 			keys = append(keys, key[1])
 		}
 		slices.Sort(keys)
-		for _, service := range services.Names() {
+		for _, service := range targets.Names() {
 			got[strings.ReplaceAll(name[1], "<service>", service)] = keys
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The limits that the notes print for the runtime roles are what the chart counts. All fit the server of
@@ -23,9 +23,9 @@ func TestConnectionLimitsAreTheBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := 0
-	for _, service := range services.Names() {
-		args := make([]string, 0, len(services.Names()))
-		for _, other := range services.Names() {
+	for _, service := range targets.Names() {
+		args := make([]string, 0, len(targets.Names()))
+		for _, other := range targets.Names() {
 			args = append(args, fmt.Sprintf("--set=%s.enabled=%t", other, other == service))
 		}
 		need := connections(t, render(t, umbrella, "", args...))

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/chartvalues"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // keysOf are the keys of a chart's values.
@@ -71,7 +71,7 @@ func TestSchemasAreStrict(t *testing.T) {
 // chart.
 func itsOwn(key chartvalues.Key) bool {
 	section, _, _ := strings.Cut(key.Path, ".")
-	return !slices.Contains(services.Names(), section)
+	return !slices.Contains(targets.Names(), section)
 }
 
 // empty is a default that null may stand for.

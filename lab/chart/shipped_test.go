@@ -17,7 +17,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // largest is what Kubernetes takes as one ConfigMap or Secret.
@@ -187,7 +187,7 @@ prometheusRule:
 func TestImagesAreWhereTheChartLooks(t *testing.T) {
 	t.Parallel()
 	for _, registry := range []string{"", "ghcr.io/you", "ghcr.io/you/"} {
-		args := append([]string{"--names", "v1.2"}, services.Names()...)
+		args := append([]string{"--names", "v1.2"}, targets.Names()...)
 		build := exec.CommandContext(t.Context(), "../../hack/images", args...)
 		build.Env = append(os.Environ(), "PUSH="+registry)
 		out, err := build.Output()

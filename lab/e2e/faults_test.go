@@ -15,7 +15,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // everyReplica demands that requests through the Service reach all replicas of each
@@ -85,7 +85,7 @@ func metric(t *T, pod, name string) (sum float64) {
 // lostAnswers returns how many answers of the database the replicas of counts have lost and looked up.
 func (s *story) lostAnswers(t *T) (sum float64) {
 	t.Helper()
-	for _, pod := range s.pods(t, services.Counts) {
+	for _, pod := range s.pods(t, targets.Counts) {
 		sum += metric(t, pod.Name, resolved)
 	}
 	return sum
@@ -110,7 +110,7 @@ func (s *story) steadiness(t *T) string {
 // being ready, nothing acknowledged is lost, and everything works afterwards.
 func (s *story) databaseRestarts(t *T) {
 	eventually(t, 2*time.Minute, func() error {
-		pods := s.pods(t, services.Counts)
+		pods := s.pods(t, targets.Counts)
 		if n := ready(pods)["counts/serve"]; n != 2 || len(pods) != 2 {
 			return fmt.Errorf("counts has %d replicas, and %d of them are ready", len(pods), n)
 		}
@@ -140,7 +140,7 @@ func (s *story) databaseRestarts(t *T) {
 	t.Logf("counts lost %.0f answers of the database", lost)
 	for _, r := range reports {
 		// A group that counts has lost makes the others wait until it is looked up, and all may be answered.
-		noticed := r.Failed() > 0 || r.Service == services.Counts && lost > 0
+		noticed := r.Failed() > 0 || r.Service == targets.Counts && lost > 0
 		if r.Fault != "" || !noticed {
 			t.Errorf("%s: %s, %d failed: a restart must be noticed", r.Service, r.Fault, r.Failed())
 		}

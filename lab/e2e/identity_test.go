@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The service accounts that call. The policy knows all but the last.
@@ -64,11 +64,11 @@ func (s *story) auth(readers ...string) []string {
 		Allow    []string `json:"allow"`
 	}
 	rules := []rule{
-		{[]string{s.subject(caller)}, services.Names(), []string{"read", "change", "administer"}},
-		{[]string{s.subject(outside)}, services.Names(), []string{"read", "change"}},
+		{[]string{s.subject(caller)}, targets.Names(), []string{"read", "change", "administer"}},
+		{[]string{s.subject(outside)}, targets.Names(), []string{"read", "change"}},
 	}
 	for _, account := range append(readers, reader) {
-		rules = append(rules, rule{[]string{s.subject(account)}, services.Names(), []string{"read"}})
+		rules = append(rules, rule{[]string{s.subject(account)}, targets.Names(), []string{"read"}})
 	}
 	text, err := json.Marshal(rules)
 	if err != nil {
@@ -189,11 +189,11 @@ func (s *story) rotate(t *T, rate, clients int) rotation {
 }
 
 // stop ends the loads, not before the token that they began with has ended.
-func (s *story) stop(t *T, r rotation) []*services.Report {
+func (s *story) stop(t *T, r rotation) []*targets.Report {
 	t.Helper()
-	if s.issuerKey != "" && slices.Contains(s.services, services.Iidy) {
+	if s.issuerKey != "" && slices.Contains(s.services, targets.Iidy) {
 		eventually(t, time.Minute, func() error {
-			if got := s.ask(t, map[string]string{"first": r.first})[services.Iidy+"1 first"]; got != "401" {
+			if got := s.ask(t, map[string]string{"first": r.first})[targets.Iidy+"1 first"]; got != "401" {
 				return fmt.Errorf("the token that the loads began with is answered %s", got)
 			}
 			return nil
@@ -212,12 +212,12 @@ func hurry(t *T, pods ...string) {
 // policyIsReloaded demands that the replicas of iidy follow a policy by which the unknown account may read.
 func (s *story) policyIsReloaded(t *T) {
 	t.Helper()
-	for _, pod := range s.pods(t, services.Iidy) {
+	for _, pod := range s.pods(t, targets.Iidy) {
 		hurry(t, pod.Name)
 	}
 	token := map[string]string{"now": newToken(t, unknown, "rowlock")}
 	eventually(t, time.Minute, func() error {
-		if got := s.ask(t, token)[services.Iidy+"1 now"]; got != "200" {
+		if got := s.ask(t, token)[targets.Iidy+"1 now"]; got != "200" {
 			return fmt.Errorf("what the new policy allows is answered %s", got)
 		}
 		return nil
@@ -251,7 +251,7 @@ func (s *story) table(t *T, tokens map[string]string) {
 	// What an account may not do is refused, whatever else it may do.
 	change := `curl --silent --output /dev/null --write-out '%{http_code}' --request POST http://rowlock-events/events`
 	got := s.shell(t, change+bearer(newToken(t, reader, "rowlock")))
-	if slices.Contains(s.services, services.Events) && got != "403" {
+	if slices.Contains(s.services, targets.Events) && got != "403" {
 		t.Errorf("a change by an account that may read is answered %s", got)
 	}
 }
@@ -303,7 +303,7 @@ func (s *story) shell(t *T, script string) string {
 // own account.
 func (s *story) fromOutside(t *T) {
 	t.Helper()
-	if len(s.rows) < len(services.All()) {
+	if len(s.rows) < len(targets.All()) {
 		t.Log("NOT CHECKED: a program of another repository, because it calls all services")
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // load is a pod that runs `rowlock drive` until it is stopped.
@@ -50,7 +50,7 @@ spec:
 func newLoad(s settings, service string, rate, clients int) *load {
 	name := fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)
 	addresses := "http://rowlock-" + service
-	if service == services.Counts {
+	if service == targets.Counts {
 		addresses += ", http://rowlock-counts-internal:8081"
 	}
 	return &load{name: name, manifest: pod(caller, s.token, name, fmt.Sprintf(`image: rowlock/lab:%s,
@@ -114,7 +114,7 @@ func end(all []*load) {
 }
 
 // report waits for the end of a load whose input was closed, and returns its report.
-func (l *load) report(t *T) *services.Report {
+func (l *load) report(t *T) *targets.Report {
 	t.Helper()
 	// The result is in the pod's log. kubectl attach may hang when the pod ended before it was attached.
 	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
@@ -128,7 +128,7 @@ func (l *load) report(t *T) *services.Report {
 		return nil
 	})
 	log := must(t, "logs", l.name)
-	report := new(services.Report)
+	report := new(targets.Report)
 	if err := json.Unmarshal([]byte(log), report); err != nil {
 		t.Fatalf("%s: %v\n%s", l.name, err, log)
 	}
@@ -137,7 +137,7 @@ func (l *load) report(t *T) *services.Report {
 }
 
 // stopLoads ends the loads and returns their reports.
-func stopLoads(t *T, all []*load) (reports []*services.Report) {
+func stopLoads(t *T, all []*load) (reports []*targets.Report) {
 	t.Helper()
 	end(all)
 	for _, l := range all {
@@ -147,7 +147,7 @@ func stopLoads(t *T, all []*load) (reports []*services.Report) {
 }
 
 // wantFlawless demands that every request was acknowledged and is stored, at least so many.
-func wantFlawless(t *T, reports []*services.Report, least int) {
+func wantFlawless(t *T, reports []*targets.Report, least int) {
 	t.Helper()
 	for _, r := range reports {
 		if r.Fault != "" || r.Failed() > 0 || r.Stored != r.Acknowledged || r.Acknowledged < least {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // byFile says that a service's replicas read their password from a file, and need no restart for a new one. The
 // others are restarted, by a role of its own for the time in which both passwords are in use.
-func byFile(service string) bool { return service == services.Counts || service == services.Events }
+func byFile(service string) bool { return service == targets.Counts || service == targets.Events }
 
 // role is the role as which a service is connected once its password was changed.
 func role(service string) string {

@@ -12,7 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // sampler reads a figure again and again until it is stopped.
@@ -103,7 +103,7 @@ func (s *story) pools(ctx context.Context) (n float64, err error) {
 		for _, variable := range pod.Spec.Containers[0].Env {
 			if variable.Name == "DB_MAX_OPEN_CONNS" {
 				size, bad := strconv.Atoi(variable.Value)
-				row, unknown := services.Named(pod.Labels["app.kubernetes.io/name"])
+				row, unknown := targets.Named(pod.Labels["app.kubernetes.io/name"])
 				n, err = n+float64(size+row.SecondPool), errors.Join(err, bad, unknown)
 			}
 		}

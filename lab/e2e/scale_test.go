@@ -17,7 +17,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // rate is how many requests a second each service gets all the time. All of it runs on a small node.
@@ -161,7 +161,7 @@ func (s *story) underWay(ctx context.Context, rollout string) error {
 func wantWithin(t *T, what string, counted *sampler, budget int) {
 	t.Helper()
 	connections := counted.stop()
-	if len(connections) < 10 || slices.Min(connections) < float64(len(services.All())) {
+	if len(connections) < 10 || slices.Min(connections) < float64(len(targets.All())) {
 		t.Fatalf("the %s were not counted: %.0f", what, connections)
 	}
 	most := slices.Max(connections)
@@ -269,7 +269,7 @@ func (s *story) schemas(t *T) map[string]int {
 
 // most returns how many replicas the autoscaler of each of a service's workloads may make, by the chart's defaults.
 func most(service string) int {
-	if service == services.Counts {
+	if service == targets.Counts {
 		return 4
 	}
 	return 3
@@ -305,7 +305,7 @@ func (s *story) grow(t *T, used *sampler) (loads []*load) {
 	t.Helper()
 	const mostLoads = 4 // more of each service
 	// Requests a second of each.
-	rates := map[string]int{services.Counts: 300, services.Events: 100}
+	rates := map[string]int{targets.Counts: 300, targets.Events: 100}
 	if _, err := s.cpu(t.Context()); err != nil {
 		t.Fatalf("there are no metrics of the CPUs, for this test and for the autoscaler; is there a metrics-server? %v", err)
 	}

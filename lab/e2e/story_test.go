@@ -14,7 +14,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // story holds what the chapters of one namespace share.
@@ -24,7 +24,7 @@ type story struct {
 	place
 
 	// rows are the services that are installed.
-	rows []services.Service
+	rows []targets.Service
 	// issuer issues the tokens of service accounts.
 	issuer string
 	// budget is the number of connections that the chart's notes state as the most.
@@ -45,7 +45,7 @@ type chapter struct {
 // README that is upgraded, rolled back, used, scaled and disturbed, and one of other ways to install.
 func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the stories
 	shared, proxy := fromEnvironment(t), startAPI(t)
-	rows, err := services.Choose(shared.services)
+	rows, err := targets.Choose(shared.services)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func (s *story) values() []string {
 		"--set-string=global.image.tag=" + s.tag,
 	}
 	args = append(args, s.auth()...)
-	for _, row := range services.All() {
+	for _, row := range targets.All() {
 		name := row.Name
 		args = append(args,
 			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),

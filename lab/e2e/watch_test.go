@@ -19,7 +19,7 @@ import (
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
@@ -44,7 +44,7 @@ func (s *story) watched(t *T) {
 	rules := len(fetch[monitoring.PrometheusRuleList](t, monitorings, "prometheusrules",
 		"release=kube-prometheus-stack").Items)
 	dashboards := len(fetch[core.ConfigMapList](t, "/api/v1", "configmaps", "grafana_dashboard=1").Items)
-	if monitors != len(s.rows) || rules != 1 || dashboards != len(services.All())+1 {
+	if monitors != len(s.rows) || rules != 1 || dashboards != len(targets.All())+1 {
 		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", monitors, rules, dashboards)
 	}
 	// No pod was replaced.

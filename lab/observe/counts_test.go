@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 var _ = register(subject{
-	service: services.Counts,
+	service: targets.Counts,
 	prepare: []request{newCounter("hot", 0), newCounter("a", 0), newCounter("b", 0), newCounter("c", 0)},
 	next:    countsLoad, perSecond: 60,
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // dashboard is what the tests read of a dashboard's JSON.
@@ -80,7 +80,7 @@ func TestEveryServiceHasADashboard(t *testing.T) {
 		got = append(got, d.UID)
 	}
 	want := []string{"rowlock-overview"}
-	for _, name := range services.Names() {
+	for _, name := range targets.Names() {
 		want = append(want, "rowlock-"+name)
 	}
 	slices.Sort(want)

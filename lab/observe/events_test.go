@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 var _ = register(subject{
-	service: services.Events,
+	service: targets.Events,
 	next:    eventsLoad, perSecond: 60,
 
 	story: []step{

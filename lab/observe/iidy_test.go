@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 var _ = register(subject{
-	service: services.Iidy,
+	service: targets.Iidy,
 	next:    iidyLoad(), perSecond: 60,
 
 	story: []step{

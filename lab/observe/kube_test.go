@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // autoscalers starts a stand-in for kube-state-metrics, since there is no Kubernetes here, and returns its address. It
@@ -25,7 +25,7 @@ func autoscalers(t *testing.T) (addr string) {
 			name := "kube_" + metric
 			kind, _, _ := strings.Cut(metric, "_")
 			_, _ = fmt.Fprintf(w, "# TYPE %s gauge\n", name)
-			for _, s := range services.All() {
+			for _, s := range targets.All() {
 				for _, suffix := range s.Workloads() {
 					_, _ = fmt.Fprintf(w, "%s{namespace=%q,%s=%q} %d\n", name, namespace, kind,
 						release+"-"+s.Name+suffix, replicas)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 // load sends the requests of all services' callers.

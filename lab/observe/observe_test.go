@@ -12,7 +12,7 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -60,8 +60,8 @@ func (r *rig) fill(t *testing.T, all []dashboard) map[string]string {
 				t.Fatalf("%s: the variable %s asks %s", d.name, v.Name, v.Definition)
 			}
 			// When the pods are all there, all replicas have been scraped.
-			want := map[string]int{"namespace": 1, "release": 1, "service": len(services.Names()), "pod": perService}[v.Name]
-			if s, err := services.Named(d.name); err == nil && v.Name == "pod" {
+			want := map[string]int{"namespace": 1, "release": 1, "service": len(targets.Names()), "pod": perService}[v.Name]
+			if s, err := targets.Named(d.name); err == nil && v.Name == "pod" {
 				want *= len(s.Commands())
 			}
 			var found []string
@@ -141,7 +141,7 @@ func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.T
 
 // aMetric matches the metrics in the runbook's text.
 var aMetric = regexp.MustCompile(
-	`\b(?:http_server|rowlock|` + strings.Join(services.Names(), "|") + `)_[a-z_]+[a-z]\b[^"]`)
+	`\b(?:http_server|rowlock|` + strings.Join(targets.Names(), "|") + `)_[a-z_]+[a-z]\b[^"]`)
 
 // selectorsFind demands of every selector in a dashboard or a rule that it, its metric and each of its matchers alone
 // find series: a misspelt label finds nothing, and a != of it everything. So must the metrics that the runbook names.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The simulated processor's cards.
@@ -15,7 +15,7 @@ const (
 )
 
 var _ = register(subject{
-	service: services.Payments,
+	service: targets.Payments,
 	environ: map[string]string{
 		"LOCK_WAIT": "300ms", "PROCESSOR_TIMEOUT": "500ms", "CLEANUP_INTERVAL": "1s",
 	},

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 var _ = register(subject{
-	service: services.Pyggpot,
+	service: targets.Pyggpot,
 	environ: map[string]string{"MAX_IN_FLIGHT": "16"}, // callers of a locked pot are answered 409, or 503 beyond a share
 	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
 	next:    pyggpotLoad, perSecond: 40,

@@ -21,13 +21,13 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -54,7 +54,7 @@ type fleet struct {
 
 // fleets returns the workloads of all services.
 func fleets() (all []*fleet) {
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for _, command := range s.Commands() {
 			all = append(all, &fleet{service: s.Name, component: command})
 		}
@@ -76,7 +76,7 @@ func startAll(t *testing.T, fleets []*fleet, n int, server *localpg.Server) {
 
 func (f *fleet) start(t *testing.T, n int, dsn string) error {
 	t.Helper()
-	registered, err := services.Named(f.service)
+	registered, err := targets.Named(f.service)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // subject holds what the tests know of one service. The service's file registers it.
@@ -49,7 +49,7 @@ func subjects() (list []subject) {
 
 func TestEveryServiceIsObserved(t *testing.T) {
 	t.Parallel()
-	for _, name := range services.Names() {
+	for _, name := range targets.Names() {
 		if _, ok := registered[name]; !ok {
 			t.Errorf("no file registers %s", name)
 		}

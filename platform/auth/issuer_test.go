@@ -16,7 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // logBuffer is a log that an attempt may still write to while the test reads it.

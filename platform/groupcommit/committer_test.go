@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // Callers of one key get consecutive values, over two replicas, and share commits.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // TestSplit: one request keeps its group from being sent. All others are applied, in the same slots, and it gets the

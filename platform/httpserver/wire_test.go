@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // What arrives on the connection itself: all of it over real TCP.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // childEnv makes the test binary a service, for the tests that send signals.

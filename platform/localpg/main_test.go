@@ -16,7 +16,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // childVariable names the folder of the server that a process of this binary, started by a

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 // newRole makes a role without rights, until the test ends, and returns its name and the URL to log in as it.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // sslListener accepts connections that begin with an SSLRequest, and answers yes.

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // An UPDATE that changes nothing has found its row all the same.

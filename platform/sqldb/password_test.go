@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // A password file is read for each connection. Where it changes before the role does, or is away for a moment, the

@@ -3,8 +3,8 @@ package sqldb_test
 import (
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // The shard of a key is remembered until it is split: then the key is asked for again, and its shard has a server.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // forward listens on IPv6's loopback, sends what arrives there to the server at upstream, and returns its port.

@@ -11,17 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 func newBench(p process) *cobra.Command {
 	o, to := bench.Options{Runs: 3}, benchOutput{folder: filepath.Join(".tmp", "bench")}
 	cmd := &cobra.Command{
-		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: services.Names(),
-		Long: "Measure a service beside bare pgbench, " + services.Counts + " where none is named.\n" +
+		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: targets.Names(),
+		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
 			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints and saves the report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.Service = services.Counts; len(args) > 0 {
+			if o.Service = targets.Counts; len(args) > 0 {
 				o.Service, args = args[0], args[1:]
 			}
 			if err := noWords(cmd, args); err != nil {

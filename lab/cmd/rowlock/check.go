@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
@@ -26,18 +26,18 @@ names its parent.`,
 	}
 	var tokenFile string
 	tokenFlag(cmd, &tokenFile)
-	targets := make([]services.Target, len(services.All()))
-	for i, s := range services.All() {
-		targets[i].Service = s.Name
-		cmd.Flags().StringVar(&targets[i].URL, s.Name, "", "`URL` of "+s.Name)
+	asked := make([]targets.Target, len(targets.All()))
+	for i, s := range targets.All() {
+		asked[i].Service = s.Name
+		cmd.Flags().StringVar(&asked[i].URL, s.Name, "", "`URL` of "+s.Name)
 		if s.InternalPath != "" {
-			cmd.Flags().StringVar(&targets[i].Internal, s.Name+"-internal", "",
+			cmd.Flags().StringVar(&asked[i].Internal, s.Name+"-internal", "",
 				"`URL` of its internal API where that has a listener of its own")
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var named []services.Target
-		for _, t := range targets {
+		var named []targets.Target
+		for _, t := range asked {
 			if t.TokenFile = tokenFile; t.URL != "" {
 				named = append(named, t)
 			}
@@ -55,7 +55,7 @@ func tokenFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "token-file", "", "`file` with the token to call by, which may change meanwhile")
 }
 
-func runCheck(ctx context.Context, p process, targets []services.Target) error {
+func runCheck(ctx context.Context, p process, asked []targets.Target) error {
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -64,7 +64,7 @@ func runCheck(ctx context.Context, p process, targets []services.Target) error {
 		return err
 	}
 	ctx = withParent(ctx, p.environ)
-	err = services.Check(ctx, p.stdout, tel, targets)
+	err = targets.Check(ctx, p.stdout, tel, asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {

@@ -10,25 +10,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // longestDrive bounds a load whose standard input does not end.
 const longestDrive = 15 * time.Minute
 
 func newDrive(p process) *cobra.Command {
-	var load services.Load
+	var load targets.Load
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "drive SERVICE URL [INTERNAL-URL]",
 		Short: "Send load until standard input ends, then check the sums",
 		Long: "Send load to a running service until standard input ends, then compare what is stored with\n" +
 			"what was answered. The report is one line of JSON.",
-		ValidArgs: services.Names(),
+		ValidArgs: targets.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
 				return usageError{fmt.Sprintf("drive needs a service (%s), its URL, and that of its internal API if there is one",
-					strings.Join(services.Names(), ", "))}
+					strings.Join(targets.Names(), ", "))}
 			}
 			return nil
 		},
@@ -52,8 +52,8 @@ func newDrive(p process) *cobra.Command {
 	return cmd
 }
 
-func runDrive(ctx context.Context, p process, load services.Load) error {
-	report, err := services.Drive(ctx, load, inputEnd(p.stdin))
+func runDrive(ctx context.Context, p process, load targets.Load) error {
+	report, err := targets.Drive(ctx, load, inputEnd(p.stdin))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
@@ -149,7 +149,7 @@ func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
 	cmd.Flags().StringArrayVar(names, "service", nil, verb+" this service instead of all; may be repeated")
 	// The error would be about a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("service",
-		cobra.FixedCompletions(services.Names(), cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions(targets.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // seedFlag defines --seed, whose default value is drawn anew for each run.
@@ -159,8 +159,8 @@ func seedFlag(flags *pflag.FlagSet, seed *uint64) {
 }
 
 // choose returns the services of those names, all when there are none.
-func choose(names []string) ([]services.Service, error) {
-	chosen, err := services.Choose(names)
+func choose(names []string) ([]targets.Service, error) {
+	chosen, err := targets.Choose(names)
 	if err != nil {
 		return nil, usageError{err.Error()}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/remote"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -69,7 +69,7 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 }
 
 // prepare makes a service's roles and tables.
-func (v *proof) prepare(ctx context.Context, s services.Service) (err error) {
+func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
 	path := v.binaries[s.Name]
 	if path == "" {
 		if path, err = local.Binary(ctx, s.Name, v.stderr); err != nil {
@@ -92,7 +92,7 @@ func (v *proof) prepare(ctx context.Context, s services.Service) (err error) {
 	}
 	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
 	v.Services = append(v.Services, prepared)
-	if s.Name == services.Events && v.maria {
+	if s.Name == targets.Events && v.maria {
 		err = v.onMariaDB(ctx, prepared)
 	}
 	if errors.Is(err, localmaria.ErrNotInstalled) {
@@ -183,7 +183,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 
 // onCitus starts a Citus cluster for the run, for the services that run on it, and makes the database there.
 func (v *proof) onCitus(ctx context.Context) (err error) {
-	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s services.Service) bool {
+	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s targets.Service) bool {
 		away := !prove.RunsOnCitus(s.Name)
 		if away {
 			v.Notes = append(v.Notes, s.Name+": it runs on one primary alone")

@@ -16,9 +16,9 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/remote"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // The passwords of the test, none of which may be printed.
@@ -44,7 +44,7 @@ func openShared(t *testing.T) *sharedServer {
 	statements := []string{
 		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`,
 	}
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
 			statements = append(statements, `CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 17 PASSWORD '`+installedPassword+`'`)
 		}
@@ -112,7 +112,7 @@ func (f *sharedServer) unharmed(t *testing.T) {
 	if pid := f.backend(t); pid != f.pid {
 		t.Errorf("the bystander's session was process %d and is %d", f.pid, pid)
 	}
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
 			if err := dbtest.Dial(t, f.as(t, role, installedPassword, database)).PingContext(t.Context()); err != nil {
 				t.Errorf("%s cannot log in any more: %v", role, err)
@@ -127,7 +127,7 @@ func TestProveRemote(t *testing.T) {
 	t.Parallel()
 	f := openShared(t)
 	dbtest.PgBouncer(t, f.prover, 1) // a window needs one: without it the test is skipped
-	chosen, err := choose([]string{services.Counts, services.Events})
+	chosen, err := choose([]string{targets.Counts, targets.Events})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestReplicaEnviron(t *testing.T) {
 // The most connections of a run are those that lab/README.md names.
 func TestMostConnections(t *testing.T) {
 	t.Parallel()
-	for want, names := range map[int][]string{40: {services.Counts}, 104: {services.Payments, services.Events}} {
+	for want, names := range map[int][]string{40: {targets.Counts}, 104: {targets.Payments, targets.Events}} {
 		chosen, err := choose(names)
 		if err != nil {
 			t.Fatal(err)

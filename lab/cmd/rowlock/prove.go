@@ -15,7 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localcitus"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -24,7 +24,7 @@ import (
 type proveOptions struct {
 	prove.Setup
 
-	chosen []services.Service
+	chosen []targets.Service
 	length time.Duration
 	faults []string
 	dsn    string
@@ -87,7 +87,7 @@ func (o *proveOptions) schedule() (err error) {
 		return usageError{"prove: " + err.Error()}
 	}
 	o.Windows = slices.DeleteFunc(o.Windows, func(w prove.Window) bool {
-		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s services.Service) bool { return s.Name == w.Needs() })
+		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return s.Name == w.Needs() })
 	})
 	if len(o.Windows) == 0 {
 		return usageError{"prove: no chosen service takes part in that, so there is nothing to run"}
@@ -117,7 +117,7 @@ func (o *proveOptions) checkCluster() error {
 		return usageError{fmt.Sprintf("prove: there is no cluster %q; there is citus", o.cluster)}
 	case o.dsn != "":
 		return usageError{"prove: --cluster starts servers of its own, and --dsn names one"}
-	case !slices.ContainsFunc(o.chosen, func(s services.Service) bool { return prove.RunsOnCitus(s.Name) }):
+	case !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return prove.RunsOnCitus(s.Name) }):
 		return usageError{"prove: no chosen service runs on Citus"}
 	case len(o.faults) == 0:
 		o.faults = prove.OnCitus()

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // pasteWhatIsPrinted runs the lines that up prints, each as often as it has an expected output.
 func pasteWhatIsPrinted(t *testing.T, tab table) {
 	t.Helper()
-	for _, s := range services.All() {
+	for _, s := range targets.All() {
 		for i, want := range s.TryPrints {
 			if got := shell(t, tab.try[s.Name]); !strings.Contains(got, want) {
 				t.Errorf("%s: paste %d printed %s, want %s", s.Name, i+1, got, want)

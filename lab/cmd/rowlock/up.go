@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -39,7 +39,7 @@ type upOptions struct {
 	data     string
 	fresh    bool
 	verbose  bool
-	services []services.Service
+	services []targets.Service
 }
 
 func newUp(p process) *cobra.Command {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // table holds what up printed.
@@ -39,7 +39,7 @@ func readTable(t *testing.T, r *rowlock) table {
 		t.Fatalf("no table in:\n%s", out)
 	}
 	tab := table{url: row[1], docs: row[2], try: map[string]string{}, replicas: map[string]int{}}
-	for i, service := range services.Names() { // of as many as run
+	for i, service := range targets.Names() { // of as many as run
 		if i < len(try) {
 			tab.try[service] = try[i][1]
 		}
@@ -64,7 +64,7 @@ func TestUp(t *testing.T) {
 	data := filepath.Join(folder(t), "data")
 	r := start(t, nil, "up", "--replicas", "2", "--data", data)
 	tab := readTable(t, r)
-	if len(tab.replicas) != 2 || len(tab.try) != len(services.All()) {
+	if len(tab.replicas) != 2 || len(tab.try) != len(targets.All()) {
 		t.Fatalf("replicas %v, want 2; to try %v, want one line of each service", tab.replicas, tab.try)
 	}
 
@@ -75,7 +75,7 @@ func TestUp(t *testing.T) {
 	}
 
 	t.Log("the replicas run with the role that may change rows only")
-	want := strings.Join(services.Names(), "_app,") + "_app"
+	want := strings.Join(targets.Names(), "_app,") + "_app"
 	if got := users(t, superuser(t, data)); got != want {
 		t.Errorf("the replicas are connected as %q", got)
 	}
@@ -108,7 +108,7 @@ func TestUp(t *testing.T) {
 	if _, body, _ := get(t, tab.url+"/api/v1/internal/counts/apples"); !strings.Contains(body, `"currentValue":`) {
 		t.Errorf("apples are gone: %s", body)
 	}
-	if got := shell(t, tab.try[services.Payments]); !strings.Contains(got, "Idempotent-Replayed: true") {
+	if got := shell(t, tab.try[targets.Payments]); !strings.Contains(got, "Idempotent-Replayed: true") {
 		t.Errorf("a payment before the restart is not repeated, so the secret has changed: %s", got)
 	}
 	if secret, err := os.Stat(filepath.Join(data, "fingerprint-secret")); err != nil || secret.Mode().Perm() != 0o600 {

@@ -7,14 +7,14 @@ import (
 	"syscall"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
 // running is one service of a [system].
 type running struct {
 	system   *system
-	service  services.Service
+	service  targets.Service
 	binary   string
 	environ  map[string]string // of the replicas
 	balancer *local.Balancer

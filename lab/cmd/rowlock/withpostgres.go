@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// testDatabaseURL names the server that tests use; platform/dbtest reads it.
+// testDatabaseURL names the server that tests use; platform/testkit/dbtest reads it.
 const testDatabaseURL = "ROWLOCK_TEST_DATABASE_URL"
 
 func newWithPostgres(p process) *cobra.Command {

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
@@ -69,14 +69,14 @@ func (o Options) Validate() error {
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
 	case len(scenarios) == 0:
-		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, services.Names())
+		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
 	case unknown >= 0:
 		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
-	case o.Trace && o.Service != services.Counts:
+	case o.Trace && o.Service != targets.Counts:
 		return errors.New("trace is measured with counts alone")
-	case o.Bloat != 0 && (o.Service != services.Counts || o.Bloat < leastBloat):
+	case o.Bloat != 0 && (o.Service != targets.Counts || o.Bloat < leastBloat):
 		return fmt.Errorf("bloat is measured with counts alone, for %s at least", leastBloat)
-	case o.Peer != "" && o.Service != services.Iidy:
+	case o.Peer != "" && o.Service != targets.Iidy:
 		return errors.New("a peer is measured with iidy alone")
 	case o.Runs < 1 || o.Duration < time.Second:
 		return fmt.Errorf("runs must be at least 1 and duration at least 1s, not %d and %v", o.Runs, o.Duration)

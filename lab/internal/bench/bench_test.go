@@ -17,7 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // fake counts the requests that it acknowledges. It loses every loseth of them, and refuses every refuseth.
@@ -41,7 +41,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 	t.Helper()
 	r := &runner{
-		Options: Options{Service: services.Counts, Runs: 1, Duration: time.Second, Quick: true, Only: only},
+		Options: Options{Service: targets.Counts, Runs: 1, Duration: time.Second, Quick: true, Only: only},
 		host:    Host{Progress: io.Discard}, connections: 32,
 	}
 	for range 2 {
@@ -123,11 +123,11 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		"runs": func(o *Options) { o.Runs = 0 }, "duration": func(o *Options) { o.Duration = 1 },
 		`"lukewarm"`: func(o *Options) { o.Only = []string{"uniform", "lukewarm"} },
 		`"tea"`:      func(o *Options) { o.Service = "tea" },
-		"trace":      func(o *Options) { o.Service, o.Trace = services.Iidy, true },
+		"trace":      func(o *Options) { o.Service, o.Trace = targets.Iidy, true },
 		"peer":       func(o *Options) { o.Peer = "iidy" },
-		"add-8":      func(o *Options) { o.Service, o.Only = services.Iidy, []string{Sweep, "get-8"} },
+		"add-8":      func(o *Options) { o.Service, o.Only = targets.Iidy, []string{Sweep, "get-8"} },
 	} {
-		o := Options{Service: services.Counts, Runs: 3, Duration: time.Second}
+		o := Options{Service: targets.Counts, Runs: 3, Duration: time.Second}
 		if err := o.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
-var _ = register(services.Counts, newCounts)
+var _ = register(targets.Counts, newCounts)
 
 // The scenarios that others are compared with.
 const (
@@ -91,7 +91,7 @@ func newCounts(r *runner) suite {
 			Name: "batch-hot", Title: "changes, 100 a request, one hot item, 2 replicas, 32 callers", Baseline: bareIncr,
 			Bars: Figures{perSecond: 10}, run: batch(1),
 		},
-	}, r.sweep(updateScript(r.rows()), r.swept(services.Counts, uniform))...)}
+	}, r.sweep(updateScript(r.rows()), r.swept(targets.Counts, uniform))...)}
 }
 
 // newTrace drives replicas that differ in nothing but their sampling of traces.

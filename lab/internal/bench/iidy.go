@@ -10,10 +10,10 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
-var _ = register(services.Iidy, newIidy)
+var _ = register(targets.Iidy, newIidy)
 
 const (
 	// aRequest is how many items a batch or a page has.
@@ -31,7 +31,7 @@ const (
 // request is sent once; each round has lists of its own.
 func newIidy(r *runner) suite {
 	ours, older := &lists{runner: r}, &lists{runner: r}
-	swept := []series{r.swept(services.Iidy, ours.increaseAny)}
+	swept := []series{r.swept(targets.Iidy, ours.increaseAny)}
 	if r.Peer != "" {
 		swept = append(swept, r.swept("older IIDY", older.increaseAny))
 	}

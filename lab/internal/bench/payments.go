@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
-var _ = register(services.Payments, newPayments)
+var _ = register(targets.Payments, newPayments)
 
 // replayed is how many of the latest keys the replays draw from.
 const replayed = 2000
@@ -57,7 +57,7 @@ func newPayments(r *runner) suite {
 				return d
 			}),
 		},
-	}, r.sweep(paymentScript, r.swept(services.Payments, payNew))...)}
+	}, r.sweep(paymentScript, r.swept(targets.Payments, payNew))...)}
 }
 
 // payment returns the i-th request.

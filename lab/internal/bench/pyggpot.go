@@ -14,10 +14,10 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
-var _ = register(services.Pyggpot, newPyggpot)
+var _ = register(targets.Pyggpot, newPyggpot)
 
 // The ids of the pots are 1 to manyPots in a new database. The next one is the bank, a full pot to draw from.
 const (
@@ -52,7 +52,7 @@ func newPyggpot(r *runner) suite {
 			Name: "random-1e9", Title: "10^9 coins at random, one by one", Baseline: few, Bars: Figures{p50: 2},
 			run: p.draw(1_000_000_000),
 		},
-	}, r.sweep(potScript(manyPots), r.swept(services.Pyggpot, add))...)}
+	}, r.sweep(potScript(manyPots), r.swept(targets.Pyggpot, add))...)}
 }
 
 // prepare makes the table of pgbench, the pots and the bank.

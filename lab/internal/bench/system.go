@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -66,7 +66,7 @@ func statuses(set *local.Set) (all []local.Status) {
 // start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop
 // is to be called even after an error.
 func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
-	service, err := services.Named(r.Service)
+	service, err := targets.Named(r.Service)
 	if err != nil {
 		return err
 	}

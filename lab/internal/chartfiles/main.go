@@ -13,7 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/chartvalues"
 	"github.com/rowlock/rowlock/lab/internal/dashboard"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 func main() {
@@ -93,7 +93,7 @@ func rows(keys []chartvalues.Key) string {
 // names writes the names of all services into rules, wherever four names or more are listed as a|b|c|d.
 func names(rules string) (string, error) {
 	list := regexp.MustCompile(`[a-z]+(\|[a-z]+){3,}`)
-	return list.ReplaceAllLiteralString(rules, strings.Join(services.Names(), "|")), nil
+	return list.ReplaceAllLiteralString(rules, strings.Join(targets.Names(), "|")), nil
 }
 
 // global copies the global values of the chart, or their schema, into the file of that name of the service's chart,
@@ -120,7 +120,7 @@ func global(chart, service, file, begin, end string) error {
 
 // unnamed replaces the names of all services in a schema by what any name is, for the chart that knows none.
 func unnamed(schema string) (string, error) {
-	list := regexp.MustCompile(`"enum": (\[\s*"` + strings.Join(services.Names(), `",\s*"`) + `"\s*\])`)
+	list := regexp.MustCompile(`"enum": (\[\s*"` + strings.Join(targets.Names(), `",\s*"`) + `"\s*\])`)
 	return list.ReplaceAllLiteralString(schema, `"pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"`), nil
 }
 
@@ -130,13 +130,13 @@ func enumerated(schema string) (string, error) {
 	if !list.MatchString(schema) {
 		return "", errors.New("it has no list of services")
 	}
-	return list.ReplaceAllString(schema, `${1}${2}"`+strings.Join(services.Names(), "\",\n${2}\"")+`"${3}`), nil
+	return list.ReplaceAllString(schema, `${1}${2}"`+strings.Join(targets.Names(), "\",\n${2}\"")+`"${3}`), nil
 }
 
 // listed writes the names of all services into the rules of values.
 func listed(values string) (string, error) {
 	list := regexp.MustCompile(`services: \[[^]]*\]`)
-	return list.ReplaceAllLiteralString(values, "services: ["+strings.Join(services.Names(), ", ")+"]"), nil
+	return list.ReplaceAllLiteralString(values, "services: ["+strings.Join(targets.Names(), ", ")+"]"), nil
 }
 
 // rewrite changes the text of a file.

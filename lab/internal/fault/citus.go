@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/localcitus"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 )
 
 // Citus runs a coordinator and workers over which it distributes a database. The nodes reach each worker through a

@@ -2,7 +2,7 @@
 // sequential models.
 //
 // A client that has sent an operation knows one of four things about it, its
-// [services.Outcome]. The models take clients at their word: an operation that was not
+// [targets.Outcome]. The models take clients at their word: an operation that was not
 // applied is left out of the history, so that one that was applied all the same
 // leaves a value that no order of the operations explains.
 //
@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Op records one operation of one client.
@@ -27,7 +27,7 @@ type Op struct {
 	Key     string
 	Input   any
 	Output  any
-	Outcome services.Outcome
+	Outcome targets.Outcome
 	// Code is the error's code, "" for OK.
 	Code string
 	// Call and Return are times since the start of the run, of one request.

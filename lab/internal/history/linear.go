@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The checker's time grows exponentially with the operations of unknown outcome, so
@@ -114,10 +114,10 @@ func operations(ops []Op) []porcupine.Operation {
 	rows := map[int]int{} // of the picture, by client
 	for i, op := range ops {
 		client, end := op.Client, op.Return
-		if op.Outcome == services.NotApplied || op.Aside {
+		if op.Outcome == targets.NotApplied || op.Aside {
 			continue
 		}
-		if op.Outcome == services.Unknown {
+		if op.Outcome == targets.Unknown {
 			client, end = math.MinInt+i, Never
 		}
 		if _, known := rows[client]; !known {

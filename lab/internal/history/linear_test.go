@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Every key is checked on its own, one that is wrong fails the check, and what was not
@@ -16,7 +16,7 @@ func TestCheckKeys(t *testing.T) {
 	})
 	var ops []Op
 	for _, key := range []string{"a", "b", "c"} {
-		ops = append(ops, Op{Key: key, Input: 1, Output: 1, Return: 1}, Op{Key: key, Outcome: services.NotApplied, Input: 1})
+		ops = append(ops, Op{Key: key, Input: 1, Output: 1, Return: 1}, Op{Key: key, Outcome: targets.NotApplied, Input: 1})
 	}
 	if ok, detail, _ := Check(model, ops, ""); !ok {
 		t.Error(detail)

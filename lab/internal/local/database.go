@@ -14,7 +14,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -38,7 +38,7 @@ type Schema struct {
 }
 
 // SchemaOf returns the schema of a service.
-func SchemaOf(s services.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }
+func SchemaOf(s targets.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }
 
 // Access holds the URLs of the two roles. Both contain a password.
 type Access struct {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func start(t *testing.T, s Spec, n int) *Set {

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // k8s/roles.psql makes a runtime role with DML alone, on tables that were there and on those of later migrations, each

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Window citus-replies misses each effect that a service lacks: of both also an answer that was resolved, and of iidy a
@@ -19,7 +19,7 @@ func TestRepliesOnCitus(t *testing.T) {
 	}
 	const cut, reply, commit = string(fault.CutWorker), string(fault.CutReply), string(fault.CutWorkerCommit)
 	for service, more := range map[string][]string{
-		services.Counts: {resolved}, services.Iidy: {commit, resolved},
+		targets.Counts: {resolved}, targets.Iidy: {commit, resolved},
 	} {
 		for _, lacks := range []string{cut, reply, commit, resolved, "nothing"} {
 			r := ServiceResult{
@@ -71,12 +71,12 @@ func TestCountsOnCitus(t *testing.T) {
 		}
 	}
 	for name := range kinds {
-		want := name == services.Counts || name == services.Iidy
+		want := name == targets.Counts || name == targets.Iidy
 		if got := RunsOnCitus(name); got != want {
 			t.Errorf("%s takes part on Citus: %t, want %t", name, got, want)
 		}
 	}
-	one, there := kinds[services.Counts], kinds[services.Counts].forCitus()
+	one, there := kinds[targets.Counts], kinds[targets.Counts].forCitus()
 	if slices.Equal(there.writes, one.writes) || there.changes == nil || there.prepare != nil {
 		t.Errorf("counts on Citus is %+v", there)
 	}

@@ -15,7 +15,7 @@ import (
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // activeCounters are few enough that clients meet on one, and many enough that a lost
@@ -25,7 +25,7 @@ const activeCounters = 12
 // replays counts repeats of answered requests.
 const replays = "answer replayed"
 
-var _ = register(services.Counts, kind{
+var _ = register(targets.Counts, kind{
 	open:   openCounts(countsLoad{sendsKeys: true}),
 	writes: []string{"attempt = $2, answers"}, // not the look-up of a slot
 	attack: attackCounts,
@@ -64,12 +64,12 @@ type countChange struct {
 // countModel returns the model of a counter that begins at 0. The output is its value after each amount, or as it is.
 func countModel() porcupine.Model {
 	return history.NewModel(int64(0), func(value int64, in countChange, op history.Op) []int64 {
-		if op.Outcome == services.Refused {
+		if op.Outcome == targets.Refused {
 			return []int64{value}
 		}
 		values, _ := op.Output.([]int64)
 		answers := func(i int) bool {
-			return op.Outcome == services.Unknown || i < len(values) && values[i] == value
+			return op.Outcome == targets.Unknown || i < len(values) && values[i] == value
 		}
 		if len(in.amounts) == 0 {
 			return history.When(answers(0), value)
@@ -111,7 +111,7 @@ type counts struct {
 // openCounts returns the function that opens a workload with the load.
 func openCounts(load countsLoad) func(ctx context.Context, s site) (clients, error) {
 	return func(ctx context.Context, s site) (clients, error) {
-		client, err := api.New(s.url, services.Once(s.client)...)
+		client, err := api.New(s.url, targets.Once(s.client)...)
 		w := &counts{countsLoad: load, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
 			func(ctx context.Context, name string) (int32, error) {
 				_, err := client.Create(ctx, name, 0)
@@ -337,7 +337,7 @@ func (w *counts) settle(ctx context.Context) error {
 	if len(w.open) > 0 {
 		return fmt.Errorf("%d requests with a key are not answered by repeats", len(w.open))
 	}
-	last := func(counter *key) services.Outcome {
+	last := func(counter *key) targets.Outcome {
 		r := countRequest{counters: []*key{counter}}
 		op := w.ask(ctx, settling, r)
 		w.record(r, op)
@@ -345,10 +345,10 @@ func (w *counts) settle(ctx context.Context) error {
 	}
 	changed := map[string]bool{}
 	for _, op := range w.history.Ops() {
-		changed[op.Key] = changed[op.Key] || op.Outcome == services.OK
+		changed[op.Key] = changed[op.Key] || op.Outcome == targets.OK
 	}
 	for _, counter := range w.created {
-		if changed[counter.name] && last(counter) != services.OK {
+		if changed[counter.name] && last(counter) != targets.OK {
 			return fmt.Errorf("%s was created and cannot be read", counter.name)
 		}
 	}

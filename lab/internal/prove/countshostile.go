@@ -14,13 +14,13 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // attackCounts has a counter that is locked and called for singly, by one key and in batches, and reads 500 counters at
 // once.
 func attackCounts(ctx context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	if err != nil {
 		return err
 	}

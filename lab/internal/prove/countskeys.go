@@ -12,7 +12,7 @@ import (
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -36,7 +36,7 @@ type keyed struct {
 	answer  history.Op
 }
 
-func answered(op history.Op) bool { return op.Outcome == services.OK || op.Outcome == services.Refused }
+func answered(op history.Op) bool { return op.Outcome == targets.OK || op.Outcome == targets.Refused }
 
 // same reports whether both requests got the same answer.
 func same(a, b history.Op) bool {
@@ -144,7 +144,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 		w.blamef("another request with the key of one: %q", op.Code)
 	case !conflict && (fresh(op) || !same(op, one.answer)):
 		w.blamef("a repeat is answered otherwise")
-	case op.Outcome == services.OK:
+	case op.Outcome == targets.OK:
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.again++
@@ -179,15 +179,15 @@ func tally(ops []history.Op) map[string]*countSum {
 			sum += amount
 		}
 		switch {
-		case op.Outcome == services.OK && len(in.amounts) == 0:
+		case op.Outcome == targets.OK && len(in.amounts) == 0:
 			if values, _ := op.Output.([]int64); op.Client == settling && len(values) == 1 {
 				s.read, s.last = true, values[0]
 			}
 		case in.set:
 			s.set = true
-		case op.Outcome == services.OK:
+		case op.Outcome == targets.OK:
 			s.known += sum
-		case op.Outcome == services.Unknown && sum != 0:
+		case op.Outcome == targets.Unknown && sum != 0:
 			s.unknown = append(s.unknown, sum)
 		}
 	}

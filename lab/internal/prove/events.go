@@ -17,19 +17,19 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // EventsOnMariaDB names events on their second engine.
-const EventsOnMariaDB = services.Events + "-mariadb"
+const EventsOnMariaDB = targets.Events + "-mariadb"
 
 // eventsInFlight lets a crowd wait for the id row, whose waiters may have a quarter of it.
 const eventsInFlight = 96
 
 var (
 	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight, changes: addsEvent})
-	_ = register(services.Events, kind{
+	_ = register(targets.Events, kind{
 		open: newEvents, writes: []string{"update events.status"}, prepare: auditEvents, attack: attackEvents,
 		inFlight: eventsInFlight, changes: addsEvent,
 		mutants: []Mutant{
@@ -63,7 +63,7 @@ type events struct {
 }
 
 func newEvents(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &events{site: s, api: client}
 	w.lost, _ = s.metric(ctx, resolvedTotal)
 	return w, errors.Join(err, s.db.GetContext(ctx, &w.before, `SELECT max(id) FROM events.status`))
@@ -164,10 +164,10 @@ func (w *events) settle(ctx context.Context) error {
 func (w *events) settleEvent(ctx context.Context, id int64, deadline time.Time) error {
 	for {
 		op := w.get(ctx, settling, id)
-		if e, _ := op.Output.(api.Event); op.Outcome == services.OK && !e.Pending() {
+		if e, _ := op.Output.(api.Event); op.Outcome == targets.OK && !e.Pending() {
 			return nil
 		}
-		if op.Outcome == services.Refused || time.Now().After(deadline) {
+		if op.Outcome == targets.Refused || time.Now().After(deadline) {
 			return fmt.Errorf("event %d is answered %s and has no value", id, op.Outcome)
 		}
 		fault.Wait(ctx, 50*time.Millisecond)
@@ -243,7 +243,7 @@ func (w *events) checkStored(f *findings, added int) {
 	}
 	acknowledged, doubtful := len(w.ids), 0
 	for _, op := range f.ops {
-		if addsEvent(op) && op.Outcome == services.Unknown {
+		if addsEvent(op) && op.Outcome == targets.Unknown {
 			doubtful++
 		}
 	}

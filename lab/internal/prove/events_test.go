@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // What is stored lies between the acknowledged events and these with those in doubt: a lost event is found, and so is a
 // request that was applied twice.
 func TestStoredOnce(t *testing.T) {
 	t.Parallel()
-	add := func(outcome services.Outcome) history.Op { return history.Op{Key: "add", Outcome: outcome} }
+	add := func(outcome targets.Outcome) history.Op { return history.Op{Key: "add", Outcome: outcome} }
 	all := ops{add(done), add(done), add(lost), add(undone), {Key: "get", Outcome: lost}}
 	for added, want := range map[int]bool{1: false, 2: true, 3: true, 4: false} {
 		f := &findings{ops: all}

@@ -7,7 +7,7 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // without returns, for each outage of the primary, the time from its end to the answer of the first change that was
@@ -17,7 +17,7 @@ func (p *prover) without(ops []history.Op, changes func(history.Op) bool) (all [
 		at, lost := outage.At.Sub(p.begun), outage.Lost.Sub(p.begun)
 		first := time.Duration(0)
 		for _, op := range ops {
-			acknowledged := op.Outcome == services.OK && changes(op) && op.Call >= lost
+			acknowledged := op.Outcome == targets.OK && changes(op) && op.Call >= lost
 			if acknowledged && (first == 0 || op.Return-at < first) {
 				first = op.Return - at
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // The time without service ends with the answer of a change that was sent when the primary was gone: not of a read, nor
@@ -16,7 +16,7 @@ func TestWithout(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
-	op := func(input potInput, call, end int, outcome services.Outcome) history.Op {
+	op := func(input potInput, call, end int, outcome targets.Outcome) history.Op {
 		return history.Op{
 			Input: input, Outcome: outcome,
 			Call: time.Duration(call) * time.Millisecond, Return: time.Duration(end) * time.Millisecond,
@@ -27,10 +27,10 @@ func TestWithout(t *testing.T) {
 		{At: at(100), Lost: at(120)}, {At: at(1000), Lost: at(1010)}, {At: at(5000), Lost: at(5010)},
 	}}
 	got := p.without([]history.Op{
-		op(change, 110, 125, services.OK), op(potInput{}, 130, 140, services.OK),
-		op(change, 125, 150, services.NotApplied), op(change, 130, 400, services.OK), op(change, 125, 410, services.OK),
-		op(change, 1020, 1500, services.OK),
-	}, kinds[services.Pyggpot].changes)
+		op(change, 110, 125, targets.OK), op(potInput{}, 130, 140, targets.OK),
+		op(change, 125, 150, targets.NotApplied), op(change, 130, 400, targets.OK), op(change, 125, 410, targets.OK),
+		op(change, 1020, 1500, targets.OK),
+	}, kinds[targets.Pyggpot].changes)
 	if want := []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, 0}; !slices.Equal(got, want) {
 		t.Errorf("without service %v, want %v", got, want)
 	}
@@ -44,14 +44,14 @@ func TestWithout(t *testing.T) {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ change, other history.Op }{
-		services.Counts: {
+		targets.Counts: {
 			history.Op{Input: countChange{amounts: []int64{1}}},
 			history.Op{Input: countChange{amounts: []int64{1}}, Aside: true},
 		},
-		services.Events:   {history.Op{Key: "add"}, history.Op{Key: "get"}},
-		services.Iidy:     {history.Op{Input: itemInput{verb: itemAdd}}, history.Op{Input: itemInput{verb: itemPage}}},
-		services.Payments: {history.Op{Output: paymentOutput{}}, history.Op{Output: paymentOutput{replayed: true}}},
-		services.Pyggpot:  {history.Op{Input: potInput{draw: 1}}, history.Op{Input: potInput{}}},
+		targets.Events:   {history.Op{Key: "add"}, history.Op{Key: "get"}},
+		targets.Iidy:     {history.Op{Input: itemInput{verb: itemAdd}}, history.Op{Input: itemInput{verb: itemPage}}},
+		targets.Payments: {history.Op{Output: paymentOutput{}}, history.Op{Output: paymentOutput{replayed: true}}},
+		targets.Pyggpot:  {history.Op{Input: potInput{draw: 1}}, history.Op{Input: potInput{}}},
 	} {
 		if changes := kinds[name].changes; !changes(c.change) || changes(c.other) {
 			t.Errorf("%s takes a change for none, or another operation for one", name)

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -64,18 +64,18 @@ type victim struct {
 // ask calls for an attacked key and keeps the accounts.
 func (v *victim) ask(ctx context.Context, call func(ctx context.Context) (int64, error)) error {
 	n, err := call(ctx)
-	outcome, code := services.Classify(err)
-	if outcome == services.Refused || code == string(rowlock.ErrInternal) {
+	outcome, code := targets.Classify(err)
+	if outcome == targets.Refused || code == string(rowlock.ErrInternal) {
 		v.Accuse("a call for the locked key answered " + code)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch outcome {
-	case services.OK:
+	case targets.OK:
 		v.acked += n
-	case services.Unknown:
+	case targets.Unknown:
 		v.unknown++
-	case services.Refused, services.NotApplied:
+	case targets.Refused, targets.NotApplied:
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 		}
 		return addrs
 	}
-	normal.client, normal.prefix = services.HTTPClient(), hostilePrefix+normal.prefix
+	normal.client, normal.prefix = targets.HTTPClient(), hostilePrefix+normal.prefix
 	if err := s.kind.attack(ctx, v, normal); err != nil {
 		return fmt.Errorf("prepare the attacks on %s: %w", s.Name, err)
 	}

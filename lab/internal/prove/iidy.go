@@ -10,7 +10,7 @@ import (
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 	signHeldLate = "changes that waited beyond the end of their lease"
 )
 
-var _ = register(services.Iidy, kind{
+var _ = register(targets.Iidy, kind{
 	open: newIidy, writes: itemWrites(), attack: attackIidy,
 	citus: &onCitus{open: newIidy, writes: itemWrites()},
 	changes: func(op history.Op) bool {
@@ -70,7 +70,7 @@ type iidy struct {
 }
 
 func newIidy(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}
 	w.lost, _ = s.metric(ctx, resolvedTotal)
 	return w, err
@@ -117,7 +117,7 @@ func (w *iidy) claimOf(list *key, random *rand.Rand) string {
 }
 
 // work sends an operation and records it for each of its items.
-func (w *iidy) work(ctx context.Context, client int, list *key, in itemInput) services.Outcome {
+func (w *iidy) work(ctx context.Context, client int, list *key, in itemInput) targets.Outcome {
 	op := w.send(client, "", in, func() (any, error) { return request(ctx, w.api.List(list.name), in) })
 	w.note(list, op.Outcome)
 	a, answered := op.Output.(itemAnswer)
@@ -204,7 +204,7 @@ func (w *iidy) probe(ctx context.Context) error {
 // settle reads every list.
 func (w *iidy) settle(ctx context.Context) error {
 	w.lateSent.Wait()
-	return w.each(func(list *key) services.Outcome { return w.work(ctx, settling, list, itemInput{verb: itemPage}) })
+	return w.each(func(list *key) targets.Outcome { return w.work(ctx, settling, list, itemInput{verb: itemPage}) })
 }
 
 // check demands that every item is linearizable, and that no late change was applied.
@@ -219,7 +219,7 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 		if out.claim != "" {
 			ends[out.claim] = out.until
 		}
-		if end, known := ends[in.claim]; known && op.Outcome == services.OK && op.Call > end {
+		if end, known := ends[in.claim]; known && op.Outcome == targets.OK && op.Call > end {
 			late++
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // attackIidy has an item that is locked, a list whose pages are as long as there are, and uploads of a normal client.
 func attackIidy(ctx context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	if err != nil {
 		return err
 	}

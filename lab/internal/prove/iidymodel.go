@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // itemVerb says what is done to the items of a list.
@@ -66,11 +66,11 @@ func itemModel() porcupine.Model { return history.NewModel(item{attempts: absent
 func (s item) after(in itemInput, op history.Op) (after []item) {
 	out, _ := op.Output.(itemOutput)
 	switch op.Outcome {
-	case services.Refused:
+	case targets.Refused:
 		return []item{s}
-	case services.Unknown:
+	case targets.Unknown:
 		out, op.Return = itemOutput{}, history.Never // it may take effect at any time
-	case services.OK, services.NotApplied:
+	case targets.OK, targets.NotApplied:
 	}
 	there := s.attempts != absent
 	// allow adds a state that follows an answer of n.

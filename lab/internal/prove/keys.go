@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // keys hands out the keys that the clients work on, and records what they do. A key that
@@ -78,17 +78,17 @@ func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 }
 
 // do runs an operation on a key and records it.
-func (k *keys) do(client int, one *key, input any, call func() (any, error)) services.Outcome {
+func (k *keys) do(client int, one *key, input any, call func() (any, error)) targets.Outcome {
 	op := k.record(client, one.name, input, call)
 	k.note(one, op.Outcome)
 	return op.Outcome
 }
 
 // note counts an operation of unknown outcome on the key.
-func (k *keys) note(one *key, outcome services.Outcome) {
+func (k *keys) note(one *key, outcome targets.Outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if outcome == services.Unknown {
+	if outcome == targets.Unknown {
 		one.unknown++
 	}
 }
@@ -101,7 +101,7 @@ func (k *keys) first() string {
 }
 
 // each calls read for every key that was handed out, and fails for one that cannot be read.
-func (k *keys) each(read func(*key) services.Outcome) error {
+func (k *keys) each(read func(*key) targets.Outcome) error {
 	k.mu.Lock()
 	made := slices.Clone(k.made)
 	k.mu.Unlock()
@@ -109,7 +109,7 @@ func (k *keys) each(read func(*key) services.Outcome) error {
 		if !one.created {
 			continue
 		}
-		if outcome := read(one); outcome != services.OK {
+		if outcome := read(one); outcome != targets.OK {
 			return fmt.Errorf("the last read of %s is answered %s", one.name, outcome)
 		}
 	}

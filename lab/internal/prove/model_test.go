@@ -10,21 +10,21 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 type ops = []history.Op
 
 // Short names of the outcomes.
 const (
-	done    = services.OK
-	refused = services.Refused
-	lost    = services.Unknown
-	undone  = services.NotApplied
+	done    = targets.OK
+	refused = targets.Refused
+	lost    = targets.Unknown
+	undone  = targets.NotApplied
 )
 
 // op is a shorthand: times are in milliseconds.
-func op(call, ret int, outcome services.Outcome, input, output any) history.Op {
+func op(call, ret int, outcome targets.Outcome, input, output any) history.Op {
 	return history.Op{
 		Key: "k", Outcome: outcome, Input: input, Output: output,
 		Call: time.Duration(call) * time.Millisecond, Return: time.Duration(ret) * time.Millisecond,

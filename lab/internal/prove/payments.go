@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 	reconciled = "settled by no caller"
 )
 
-var _ = register(services.Payments, kind{
+var _ = register(targets.Payments, kind{
 	open: newPayments, writes: []string{"insert into payments."}, singles: true, attack: attackPayments,
 	changes: func(op history.Op) bool {
 		out, _ := op.Output.(paymentOutput)
@@ -85,21 +85,21 @@ func paymentModel() porcupine.Model {
 		isOver := s.to != history.Never && op.Call > s.to+keyLife+history.ClockSlack
 		free := !s.paid || mayBeOver
 		switch op.Outcome {
-		case services.OK:
+		case targets.OK:
 			out, _ := op.Output.(paymentOutput)
 			if !out.replayed {
 				return history.When(free, payment{true, amount, out.id, op.Call, op.Return})
 			}
 			same := amount == s.amount && (s.id == "" || s.id == out.id)
 			return history.When(s.paid && !isOver && same, payment{true, s.amount, out.id, s.from, min(s.to, op.Return)})
-		case services.Unknown:
+		case targets.Unknown:
 			// One that changed nothing is placed after all others, where it has no effect.
 			if free {
 				s = payment{true, amount, "", op.Call, history.Never}
 			}
-		case services.Refused:
+		case targets.Refused:
 			return history.When(free || amount != s.amount, s)
-		case services.NotApplied:
+		case targets.NotApplied:
 		}
 		return history.When(true, s)
 	})
@@ -133,7 +133,7 @@ const (
 )
 
 func newPayments(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &payments{site: s, api: client}
 	w.lost, _ = s.metric(ctx, resolvedTotal)
 	return w, err
@@ -184,7 +184,7 @@ func (w *payments) fresh(amount int64) payKey {
 
 func (w *payments) pay(ctx context.Context, client int, key payKey, amount int64) history.Op {
 	op := w.send(client, key.name, amount, func() (any, error) {
-		ride := services.Ride("prove")
+		ride := targets.Ride("prove")
 		ride.Amount, ride.Card.Number = amount, key.card
 		p, replayed, err := w.api.Create(ctx, key.name, ride)
 		if err == nil && p.Amount != amount {
@@ -234,11 +234,11 @@ func (w *payments) settleKey(ctx context.Context, key payKey, ops []history.Op) 
 	for _, op := range ops {
 		amount, _ := op.Input.(int64)
 		amounts[amount] = true
-		open = open || op.Outcome == services.Unknown || op.Outcome == services.NotApplied
+		open = open || op.Outcome == targets.Unknown || op.Outcome == targets.NotApplied
 	}
 	for begin := time.Now(); open && time.Since(begin) < patience; {
 		for amount := range amounts {
-			open = open && w.pay(ctx, settling, key, amount).Outcome != services.OK
+			open = open && w.pay(ctx, settling, key, amount).Outcome != targets.OK
 		}
 	}
 	if open {
@@ -298,7 +298,7 @@ func claimKey(ctx context.Context, tx *sqlx.Tx, key string, hold fault.Hold) err
 
 // attackPayments has a key that is claimed, a new one each time, and lists payments.
 func attackPayments(_ context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, services.Once(s.client)...)
+	client, err := api.New(s.url, targets.Once(s.client)...)
 	if err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 	}
 	prefix := s.prefix + "-locked-"
 	pay := func(ctx context.Context, n int64) (int64, error) {
-		_, replayed, err := client.Create(ctx, fmt.Sprint(prefix, n), services.Ride(s.prefix))
+		_, replayed, err := client.Create(ctx, fmt.Sprint(prefix, n), targets.Ride(s.prefix))
 		if replayed {
 			return 0, err
 		}
@@ -346,9 +346,9 @@ func (w *payments) check(ctx context.Context, f *findings) {
 		switch {
 		case op.Code == string(api.ErrProcessorTimeout):
 			f.signs[timedOut]++
-		case op.Outcome == services.Unknown:
+		case op.Outcome == targets.Unknown:
 			lost = append(lost, op.Key)
-		case op.Outcome != services.OK:
+		case op.Outcome != targets.OK:
 		case !out.replayed:
 			first = append(first, out.id)
 			fallthrough

@@ -19,7 +19,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 	takenOver = `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`
 )
 
-var _ = register(services.Pyggpot, kind{
+var _ = register(targets.Pyggpot, kind{
 	open: newPots, writes: []string{"update pyggpot.pot"}, singles: true, attack: attackPots,
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(potInput)
@@ -85,10 +85,10 @@ func potModel() porcupine.Model { return history.NewModel(coins{}, coins.after) 
 // after returns what may be in the pot after the operation.
 func (c coins) after(in potInput, op history.Op) []coins {
 	out, _ := op.Output.(coins)
-	known := op.Outcome == services.OK
+	known := op.Outcome == targets.OK
 	fits := c.sum()+in.add.sum() <= potSize
 	switch {
-	case op.Outcome == services.Refused: // because the pot is full
+	case op.Outcome == targets.Refused: // because the pot is full
 		return history.When(!fits, c)
 	case in.isRead():
 		return history.When(out == c, c)
@@ -139,7 +139,7 @@ type pots struct {
 }
 
 func newPots(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	w := &pots{api: api.New(s.url, services.Once(s.client)...)}
+	w := &pots{api: api.New(s.url, targets.Once(s.client)...)}
 	w.keys = newKeys(s, activePots, w.create)
 	w.taken, _ = s.metric(ctx, takenOver)
 	return w, nil
@@ -181,7 +181,7 @@ func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
 }
 
 // change adds or removes coins, or views the pot.
-func (w *pots) change(ctx context.Context, client int, key *key, in potInput) services.Outcome {
+func (w *pots) change(ctx context.Context, client int, key *key, in potInput) targets.Outcome {
 	return w.do(client, key, in, func() (any, error) {
 		switch {
 		case in.isRead():
@@ -232,7 +232,7 @@ func (w *pots) probe(ctx context.Context) error {
 
 // settle views every pot.
 func (w *pots) settle(ctx context.Context) error {
-	return w.each(func(key *key) services.Outcome { return w.change(ctx, settling, key, potInput{}) })
+	return w.each(func(key *key) targets.Outcome { return w.change(ctx, settling, key, potInput{}) })
 }
 
 // lock locks a pot's row.
@@ -242,7 +242,7 @@ func (w *pots) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 
 // attackPots has a pot that another holder leases, and reads pages far behind the last pot.
 func attackPots(ctx context.Context, v *victim, s site) error {
-	w := &pots{api: api.New(s.url, services.Once(s.client)...)}
+	w := &pots{api: api.New(s.url, targets.Once(s.client)...)}
 	locked, err := w.create(ctx, s.prefix+"-locked")
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Report holds the result of a run.
@@ -72,8 +72,8 @@ func (r *ServiceResult) Failed() bool { return failures("", r.Service, r.Checks.
 
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
-	counts := map[services.Outcome]*int{
-		services.OK: &r.OK, services.Refused: &r.Refused, services.NotApplied: &r.NotApplied, services.Unknown: &r.Unknown,
+	counts := map[targets.Outcome]*int{
+		targets.OK: &r.OK, targets.Refused: &r.Refused, targets.NotApplied: &r.NotApplied, targets.Unknown: &r.Unknown,
 	}
 	r.Codes = map[string]int{}
 	for _, op := range ops {

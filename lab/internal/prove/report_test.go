@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // proven returns the report of a run of one window, with kills, in which everything held.
@@ -163,7 +163,7 @@ func TestFoundBy(t *testing.T) {
 
 func TestEveryServiceIsProven(t *testing.T) {
 	t.Parallel()
-	for _, name := range services.Names() {
+	for _, name := range targets.Names() {
 		if kinds[name].open == nil {
 			t.Errorf("%s is not registered", name)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/pgbouncer"
 )
 
 // Service describes a service to prove, whose schema is made and migrated.
@@ -114,7 +114,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 		kind = kind.forCitus()
 	}
 	s := &subject{
-		service: service, kind: kind, db: p.injector.DB, http: services.HTTPClient(),
+		service: service, kind: kind, db: p.injector.DB, http: targets.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Window schedules the injection of one kind of fault.
@@ -132,7 +132,7 @@ func usual() []shape {
 			effects: []effect{did(fault.RestartDB, 2), {notApplied, 1}},
 		},
 		{
-			name: windowSlow, only: services.Payments, events: every(2*time.Second, fault.Kill),
+			name: windowSlow, only: targets.Payments, events: every(2*time.Second, fault.Kill),
 			environ: map[string]string{
 				"PROCESSOR_LATENCY": "200ms", "PROCESSOR_LATENCY_MAX": "2s", "PROCESSOR_TIMEOUT": "1500ms",
 			},

@@ -11,7 +11,7 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 func TestScheduleBySeed(t *testing.T) {
@@ -68,13 +68,13 @@ func TestKeys(t *testing.T) {
 	}
 	second := k.pick(t.Context(), random)
 	for range history.MaxUnknown {
-		k.note(second, services.Unknown)
+		k.note(second, targets.Unknown)
 	}
 	if third := k.pick(t.Context(), random); second == first || third == second || created != 4 {
 		t.Errorf("%s, %s and %s: %d keys were created", first.name, second.name, third.name, created)
 	}
 	read := 0
-	err := k.each(func(*key) services.Outcome { read++; return services.OK })
+	err := k.each(func(*key) targets.Outcome { read++; return targets.OK })
 	if err != nil || read != 3 {
 		t.Errorf("%d of 3 keys are read at the end, %v", read, err)
 	}

@@ -16,7 +16,7 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -100,7 +100,7 @@ func (s site) send(client int, key string, input any, do func() (any, error)) hi
 	op := history.Op{Client: client, Key: key, Input: input, Call: s.history.Now()}
 	output, err := do()
 	op.Return = s.history.Now()
-	if op.Outcome, op.Code = services.Classify(err); err == nil {
+	if op.Outcome, op.Code = targets.Classify(err); err == nil {
 		op.Output = output
 	}
 	return op
@@ -155,7 +155,7 @@ func (f *findings) answers(refusals ...rowlock.Code) {
 	codes := map[string]int{}
 	for _, op := range f.ops {
 		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
-		if bad || op.Outcome == services.Refused && !slices.Contains(refusals, rowlock.Code(op.Code)) {
+		if bad || op.Outcome == targets.Refused && !slices.Contains(refusals, rowlock.Code(op.Code)) {
 			codes[op.Code]++
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Tour holds the tour of a page.
@@ -18,7 +18,7 @@ type Tour struct{ script, answers string }
 // Read reads the tour of a service below root, the repository's folder. The script
 // calls url instead of the address on the page, and internalURL for the paths of
 // the service's internal API.
-func Read(root string, s services.Service, url, internalURL string) (Tour, error) {
+func Read(root string, s targets.Service, url, internalURL string) (Tour, error) {
 	file := filepath.Join(root, "services", s.Name, "README.md")
 	page, err := os.ReadFile(file)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/counts/internal/app"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )

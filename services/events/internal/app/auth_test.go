@@ -3,9 +3,9 @@ package app_test
 import (
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/auth"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/events/api"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"

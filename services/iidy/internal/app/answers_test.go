@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // connection is a keep-alive connection to a replica.

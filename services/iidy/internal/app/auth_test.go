@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/auth"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/app"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/iidy/internal/app"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )

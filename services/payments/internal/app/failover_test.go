@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // The name of the database leads to the synchronous standby before that is promoted. A payment is refused meanwhile and

@@ -3,9 +3,9 @@ package app_test
 import (
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // Every statement of a payment loses its reply, or never reaches the server: the payment is made all the same, the

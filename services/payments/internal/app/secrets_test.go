@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 // A card number and a security code in every field, header, path and key appear in no log

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestLifeOfAPot runs the life of a pot by every protocol. The domain's tests have the cases of its rules.

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 

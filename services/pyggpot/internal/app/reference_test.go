@@ -3,7 +3,7 @@ package app_test
 import (
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 

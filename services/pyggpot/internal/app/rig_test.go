@@ -21,8 +21,8 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )

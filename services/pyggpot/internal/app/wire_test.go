@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 const addCoins = "/pyggpot.coin.Coin/AddCoins"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	_ "github.com/labstack/echo/v4" // want depguard "list 'echo'"
 
-	_ "github.com/rowlock/rowlock/lab/probe"       // want depguard "list 'platform'"
-	_ "github.com/rowlock/rowlock/platform/dbtest" // want depguard "list 'test-only'"
-	_ "github.com/rowlock/rowlock/services/counts" // want depguard "list 'platform'"
+	_ "github.com/rowlock/rowlock/lab/probe"               // want depguard "list 'platform'"
+	_ "github.com/rowlock/rowlock/platform/testkit/dbtest" // want depguard "list 'test-only'"
+	_ "github.com/rowlock/rowlock/services/counts"         // want depguard "list 'platform'"
 )

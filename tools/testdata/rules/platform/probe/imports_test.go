@@ -5,5 +5,5 @@ import (
 
 	_ "github.com/labstack/echo/v4" // want depguard "list 'echo'"
 
-	_ "github.com/rowlock/rowlock/platform/dbtest"
+	_ "github.com/rowlock/rowlock/platform/testkit/dbtest"
 )

@@ -6,6 +6,6 @@ import (
 
 	_ "github.com/jmoiron/sqlx" // want depguard "list 'domain-suite'"
 
-	_ "github.com/rowlock/rowlock/platform/dbtest" // want depguard "list 'domain-suite'"
+	_ "github.com/rowlock/rowlock/platform/testkit/dbtest" // want depguard "list 'domain-suite'"
 	_ "github.com/rowlock/rowlock/services/counts/internal/counting"
 )

@@ -12,4 +12,4 @@
 // sums then. What is stored lies between what was acknowledged and that plus what
 // is unknown, whatever happened meanwhile. The tests in a cluster run it in a pod
 // while they upgrade, kill and scale.
-package services
+package targets

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 )
 
 // TestRefuseWhileProcessesStart: a process that is being started has the port open, too, until it executes its program.

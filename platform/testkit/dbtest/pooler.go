@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/pgbouncer"
 )
 
 // PgBouncer starts a pgbouncer in transaction mode in front of dsn's database, with poolSize

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/localpg"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // Standby starts an asynchronous standby of primary for this test only, like [Server]. If pg_basebackup

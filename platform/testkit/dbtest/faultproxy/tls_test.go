@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 )
 
 // The server demands TLS, the proxy speaks it, and reads along all the same; a server that it

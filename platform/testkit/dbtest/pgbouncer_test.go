@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
-	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // Through the pooler, 20 sessions at once on 3 server connections, each reads its own writes.

@@ -1,4 +1,4 @@
-package services
+package targets
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const CheckTimeout = 60 * time.Second
 // Each check is a span below that of ctx, if it has one, and the requests carry
 // its trace on; the line names the trace when it is recorded.
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
-	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/services")
+	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
 	client := &http.Client{Transport: tel.Transport(&http.Transport{DisableKeepAlives: true}), Timeout: answerTimeout}
 	errs := make([]error, 0, 2*len(targets))
 	for _, t := range targets {
