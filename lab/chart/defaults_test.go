@@ -12,7 +12,6 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
@@ -36,38 +35,6 @@ func restricted(t *testing.T, name string, pod core.PodSpec) {
 		*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem ||
 		!slices.Equal(c.Capabilities.Drop, []core.Capability{"ALL"}) {
 		t.Errorf("%s is not restricted, or gets a token: %s", name, raw(t, pod))
-	}
-}
-
-// A Service finds the pods of its service that have the API, and no others.
-func TestServicesSelectTheirPods(t *testing.T) {
-	t.Parallel()
-	all := render(t, umbrella, "")
-	for name, o := range all {
-		service, ok := o.typed.(*core.Service)
-		if !ok {
-			continue
-		}
-		var found []string
-		for _, w := range workloads() {
-			pod := get[apps.Deployment](t, all, "Deployment/"+w).Spec.Template
-			if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
-				continue
-			}
-			found = append(found, w)
-			port := service.Spec.Ports[0]
-			leadsTo := func(p core.ContainerPort) bool { return p.Name == port.Name && p.Name == port.TargetPort.String() }
-			if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, leadsTo) {
-				t.Errorf("%s leads to a port that %s does not have, or to another one: %+v", name, w, port)
-			}
-		}
-		want := strings.TrimSuffix(strings.TrimSuffix(service.Name, "-internal"), "-headless")
-		if !slices.Equal(found, []string{want}) {
-			t.Errorf("%s selects %v", name, found)
-		}
-	}
-	if port := get[core.Service](t, all, "Service/rowlock-counts-internal").Spec.Ports[0].Port; port != 8081 {
-		t.Errorf("the internal API is on port %d", port)
 	}
 }
 

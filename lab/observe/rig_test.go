@@ -209,12 +209,12 @@ func startPrometheus(t *testing.T, targets []target) (prom v1.API) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	config, err := json.Marshal(map[string]any{ // which is YAML too
+	scraping, err := json.Marshal(map[string]any{ // which is YAML too
 		"global":         map[string]any{"scrape_interval": interval.String(), "scrape_timeout": interval.String()},
 		"scrape_configs": []any{map[string]any{"job_name": "targets", "static_configs": targets}},
 	})
 	if err == nil {
-		err = os.WriteFile(file("prometheus.yml"), config, 0o600)
+		err = os.WriteFile(file("prometheus.yml"), scraping, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
