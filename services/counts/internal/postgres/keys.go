@@ -125,7 +125,7 @@ func (s *Store) DeleteExpired(ctx context.Context, deleted func(n int)) error {
 		Last string // expiry of the last one
 	}{deleteBatch, "-infinity"}
 	for batch.N == deleteBatch {
-		// A read as far as the pool is concerned: it may be sent twice.
+		// The pool may send it twice, as it does with reads: a repeat is harmless.
 		if err := s.limits.DB.Repeatable().GetContext(ctx, &batch, deleteKeysSQL, batch.Last, deleteBatch); err != nil {
 			return err
 		}

@@ -47,6 +47,6 @@ func (c Config) Validate(f *config.Faults) {
 	}
 }
 
-// reservedConns is how many connections of the pool new events may not use: one for the lanes, one for reads and
-// probes.
+// reservedConns is the number of connections in the pool that new events may not use: one for the lanes, one for reads
+// and probes.
 const reservedConns = 2

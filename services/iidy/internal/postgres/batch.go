@@ -182,11 +182,11 @@ func (s *Store) ApplyBatch(
 	return n, nil
 }
 
-// uniqueViolation is the SQLSTATE of an item that the list has already.
+// uniqueViolation is the SQLSTATE for an item that is already in the list.
 const uniqueViolation = "23505"
 
-// addRetryAfter is for how long a list is not expected to have only new items again once that was wrong: a batch was
-// inserted and rolled back, which leaves dead rows.
+// addRetryAfter is the time after which a batch of a list is again expected to have only new items, once that was
+// wrong: the failed INSERT leaves dead rows.
 const addRetryAfter = time.Minute
 
 // addBatch adds the items of a batch. An INSERT without ON CONFLICT costs half as much, so it comes first for a list

@@ -19,9 +19,9 @@
 //
 // # On failure
 //
-// A change that meets a locked item is rolled back, and tried again until LockTimeout is over (groupcommit.Retry). A
-// deadlock or a lost request is repeated, three times at most. What the slot cannot tell before the deadline is
-// answered as unknown.
+// A change that meets a locked item is rolled back, and tried again until LockTimeout is over (groupcommit.Retry).
+// After a deadlock or a lost request it is repeated, at most three times. If the slot does not tell the outcome before
+// the deadline, the answer is that it is unknown.
 //
 // # On Citus
 //

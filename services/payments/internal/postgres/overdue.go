@@ -50,8 +50,8 @@ type overdueRow struct {
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
 	id := payment.ClaimID(payment.NewID(time.Now()))
 	var rows []overdueRow
-	err := s.options.DB.Repeatable().SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id),
-		limit)
+	err := s.options.DB.Repeatable().SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(),
+		string(id), limit)
 
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {
