@@ -57,10 +57,11 @@ func TestNothingIsPreparedBehindAPooler(t *testing.T) {
 	}
 }
 
-// Each connection of a pool holds a plan that a migration makes invalid: the statement runs again until it gets a new one.
+// Each connection of a pool holds a plan that a migration makes invalid: the statement runs again until it gets a new
+// one.
 func TestEachConnectionMayBeOutdated(t *testing.T) {
 	t.Parallel()
-	const conns, rows = 6, `SELECT * FROM counter WHERE n >= $1`
+	const conns, rows = 6, oneUpdate + ` RETURNING *`
 	url := counterDatabase(t)
 	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = conns })
 	all := make(chan struct{})

@@ -66,7 +66,8 @@ func metricsTable(t *testing.T, metrics string, prefixes []string) string {
 		t.Fatal(err)
 	}
 
-	table := "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
+	var table strings.Builder
+	table.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
 	for _, prefix := range prefixes {
 		for _, name := range slices.Sorted(maps.Keys(families)) {
 			if !strings.HasPrefix(name, prefix) {
@@ -79,11 +80,12 @@ func metricsTable(t *testing.T, metrics string, prefixes []string) string {
 					labels[label.GetName()] = true
 				}
 			}
-			table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, strings.ToLower(families[name].GetType().String()),
-				strings.Join(slices.Sorted(maps.Keys(labels)), ", "), families[name].GetHelp())
+			kind := strings.ToLower(families[name].GetType().String())
+			all := strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
+			fmt.Fprintf(&table, "| %#q | %s | %s | %s |\n", name, kind, all, families[name].GetHelp())
 		}
 	}
-	return table
+	return table.String()
 }
 
 // compare fails the test unless want stands between the two marks of that name on the page at path. With -update it
