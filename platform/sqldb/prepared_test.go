@@ -61,7 +61,8 @@ func TestNothingIsPreparedBehindAPooler(t *testing.T) {
 // one.
 func TestEachConnectionMayBeOutdated(t *testing.T) {
 	t.Parallel()
-	const conns, rows = 6, oneUpdate + ` RETURNING *`
+	const conns = 6
+	const rows = `SELECT * FROM counter WHERE n >= $1` //nolint:unqueryvet // a migration changes what it returns
 	url := counterDatabase(t)
 	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = conns })
 	all := make(chan struct{})
