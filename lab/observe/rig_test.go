@@ -188,13 +188,13 @@ func newRig(t *testing.T) *rig {
 		}
 	}
 	startAll(t, r.fleets, perService, dbtest.Server(t))
-	targets := []target{{[]string{autoscalers(t)}, map[string]string{"job": "kube-state-metrics"}}}
+	scraped := []target{{[]string{autoscalers(t)}, map[string]string{"job": "kube-state-metrics"}}}
 	for _, f := range r.fleets {
 		for i, one := range f.set.Replicas() {
-			targets = append(targets, target{[]string{one.Status().Admin}, f.labels(i)})
+			scraped = append(scraped, target{[]string{one.Status().Admin}, f.labels(i)})
 		}
 	}
-	r.prom = startPrometheus(t, targets)
+	r.prom = startPrometheus(t, scraped)
 	return r
 }
 
@@ -204,14 +204,14 @@ type target struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// startPrometheus starts a private Prometheus that scrapes the targets until the test ends, and returns its API.
-func startPrometheus(t *testing.T, targets []target) (prom v1.API) {
+// startPrometheus starts a private Prometheus that scrapes these targets until the test ends, and returns its API.
+func startPrometheus(t *testing.T, scraped []target) (prom v1.API) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	scraping, err := json.Marshal(map[string]any{ // which is YAML too
 		"global":         map[string]any{"scrape_interval": interval.String(), "scrape_timeout": interval.String()},
-		"scrape_configs": []any{map[string]any{"job_name": "targets", "static_configs": targets}},
+		"scrape_configs": []any{map[string]any{"job_name": "targets", "static_configs": scraped}},
 	})
 	if err == nil {
 		err = os.WriteFile(file("prometheus.yml"), scraping, 0o600)

@@ -189,5 +189,5 @@ func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) erro
 // Execute sends one statement, once, outside of a transaction.
 func Execute(ctx context.Context, db *sqldb.DB, statement string) error {
 	_, err := db.Once().ExecContext(ctx, statement)
-	return err //nolint:wrapcheck // it says what it is
+	return err
 }

@@ -1,4 +1,4 @@
-// Package services registers the services for the lab's tools. The file of a
+// Package targets registers the services for the lab's tools. The file of a
 // service has its row (image, port, tables, a first call) and its workload:
 // operations sent by the typed clients, and the sums that must come out.
 //

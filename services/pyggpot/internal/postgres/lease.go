@@ -169,5 +169,6 @@ func (s *Store) release(ctx context.Context, _ any, group []pot.Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
 	var released []int32
-	_ = s.db.Repeatable().SelectContext(ctx, &released, releaseSQL, idsOf(group), s.number, sqldb.Milliseconds(releaseWait))
+	_ = s.db.Repeatable().SelectContext(ctx, &released, releaseSQL, idsOf(group), s.number,
+		sqldb.Milliseconds(releaseWait))
 }
