@@ -3,7 +3,7 @@
 // max_connections=400. `rowlock up`, the benchmark and the tests use it, so that none of them needs
 // Docker, root, or a prepared server.
 //
-// Because PostgreSQL refuses root, root's server runs as the user postgres or nobody. A server never
+// Because PostgreSQL refuses root, root's server runs as the user postgres or the user nobody. A server never
 // outlives the process that started it: package guard stops it if that process is killed. If guard and
 // process were killed together, the next Start in the same folder stops the remaining server. Unix only.
 package localpg

@@ -18,7 +18,7 @@ type User struct {
 }
 
 // Unprivileged returns the account with which root runs servers that refuse root, such as postgres and
-// pgbouncer: postgres or else nobody, without supplementary groups. It returns nil for other callers. It
+// pgbouncer: postgres or else the user nobody, without supplementary groups. It returns nil for other callers. It
 // fails if root has no such account.
 func Unprivileged() (*User, error) {
 	if os.Geteuid() != 0 {

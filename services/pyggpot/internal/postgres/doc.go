@@ -6,7 +6,7 @@
 //	lease     one statement, committed by itself: the leases of the pots, for Options.TTL, and their coins (lease.go)
 //	decide    the changes of the group's callers, in order of arrival, in memory (pot.Decide)
 //	change    one statement, committed by itself (change.go): the fence locks the pots whose lease is still valid,
-//	          whose rows nobody has written since, and whose coins are those that were decided on (fence.go); kinds and
+//	          whose rows are as the lease left them, and whose coins are those that were decided on (fence.go); kinds and
 //	          sums are written, the leases are released, and the answers go into the group's slot
 //
 // A pot that another replica holds is left out, and its callers wait in its lane: a statement waits at the pot's row

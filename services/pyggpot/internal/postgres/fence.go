@@ -3,7 +3,7 @@ package postgres
 // fenceSQL locks the pots whose lease is still valid, in the order of their ids: no other holder can take a lease that
 // expires from now on until the change is committed or rolled back.
 //
-// A pot's row must be the version that the lease has written (xmin), so nobody has leased or changed the pot since. The
+// A pot's row must be the version that the lease has written (xmin): no other group has leased or changed it since. The
 // coins alone do not tell: after a wait for a row PostgreSQL evaluates the conditions on its newest version, but reads
 // the coins under the snapshot from before the wait. With the version that snapshot has the pot's coins, and they must
 // be those that were read with the lease: the snapshot of that statement may be older than the lease.
