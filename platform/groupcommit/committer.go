@@ -133,6 +133,9 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	if cfg.Slots == nil && !cfg.Transaction && cfg.Repeat == nil {
 		return nil, errors.New("groupcommit: a single statement needs Slots")
 	}
+	if cfg.Pipeline != nil && cfg.InFlight > 1 {
+		return nil, errors.New("groupcommit: a Pipeline requires InFlight 1")
+	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
 		return nil, errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
 	}

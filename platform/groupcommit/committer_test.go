@@ -235,4 +235,11 @@ func TestNewRefuses(t *testing.T) {
 	if err == nil {
 		t.Error("a lease that cannot be taken is accepted")
 	}
+	limits.Pipeline, limits.InFlight = groupcommit.NewPipeline(), 2
+	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
+		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: limits,
+	})
+	if err == nil {
+		t.Error("a pipeline with several groups in flight is accepted")
+	}
 }

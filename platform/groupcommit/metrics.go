@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
 			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
 		queue: gauge("rowlock_coalesce_queue_length", "Requests that wait to be sent."),
 		slow: gauge("rowlock_coalesce_slow_keys",
-			"Keys whose row is locked by another transaction and that have a lane of their own."),
+			"Keys whose row is locked by another transaction and that have their own lane."),
 		gaveUp: counter("rowlock_coalesce_locked_out_total",
 			"Requests refused because their row stayed locked for the whole lock timeout."),
 		refused: counter("rowlock_coalesce_queue_full_total", "Requests refused because the queue was full."),

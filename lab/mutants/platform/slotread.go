@@ -64,7 +64,7 @@ func isUnknown(err error) bool {
 	return ours && outcome == sqldb.Unknown
 }
 
-// errRolledBack is what a sender returns when it has rolled back its transaction by a decision of its own.
+// errRolledBack is what a sender returns when it has decided to roll back its transaction.
 var errRolledBack = errors.New("groupcommit: rolled back")
 
 // untouched reports whether err leaves no doubt that the slot is as it was: the sender has decided so, the server has

@@ -103,7 +103,7 @@ const (
 	aloneWait = 25 * time.Millisecond
 )
 
-// changeAlone tries a request once, in a transaction of its own.
+// changeAlone tries a request once, in a separate transaction.
 func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
 	a := &groupcommit.Attempt{LockWait: lockWait}
 	defer func() { s.limits.Contention.Waited(contention.InDatabase, a.Waited) }()
