@@ -45,10 +45,19 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 			return AsNotApplied(Classify(lost, true))
 		case !passes(err) || !pause(ctx, resolveInterval):
 			db.metrics.resolved.WithLabelValues(resultUnknown).Inc()
-			db.metrics.unknown.WithLabelValues(Classify(lost, true).operation).Inc()
+			db.countUnresolved(lost)
 			return lost
 		}
 	}
+}
+
+// countUnresolved counts a change by the operation that it ended with.
+func (db *DB) countUnresolved(lost error) {
+	operation := operationOnce
+	if e, ok := errors.AsType[*Error](lost); ok && e.operation != "" {
+		operation = e.operation
+	}
+	db.metrics.unknown.WithLabelValues(operation).Inc()
 }
 
 // countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it. What

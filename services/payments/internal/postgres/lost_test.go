@@ -3,11 +3,13 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
@@ -16,6 +18,39 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
+
+// The database restarts after the card was charged: the payment is recorded as soon as it is back.
+func TestASettlementOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	direct := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, direct)
+	o := postgres.Options{Limits: groupcommit.Limits{Timeout: time.Minute}}
+	r := openStore(t, proxy.DSN(direct), sqldb.PoolerNone, o)
+	claimed := r.mustClaim(t)
+	defer claimed.Leave()
+
+	proxy.Refuse()
+	proxy.Drop(faultproxy.RST)
+	settled := make(chan error, 1)
+	go func() {
+		_, fresh, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
+		if !fresh {
+			err = errors.Join(errors.New("it is not the first one"), err)
+		}
+		settled <- err
+	}()
+	select {
+	case err := <-settled:
+		t.Fatalf("the database was away, and the answer was %v", err)
+	case <-time.After(300 * time.Millisecond): // it is refused within a millisecond
+	}
+	if err := proxy.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-settled; err != nil {
+		t.Error(err)
+	}
+}
 
 // Many callers on two replicas pay few keys while every few replies of the database get lost: each key is paid once,
 // all its charges have one processor's key, and all its callers get the same bytes.

@@ -38,7 +38,17 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 		return payment.Record{}, false, err
 	}
 
-	found, err := s.settles.Do(ctx, settlement{h, p, receipt})
+	var found settled
+	settle := func(ctx context.Context) (err error) {
+		found, err = s.settles.Do(ctx, settlement{h, p, receipt})
+		return err
+	}
+	err = settle(ctx)
+	if _, ofDatabase := sqldb.OutcomeOf(err); ofDatabase { // it may be restarting, and the card is charged
+		patient, cancel := context.WithTimeout(ctx, s.options.Timeout)
+		defer cancel()
+		err = s.options.DB.Resolve(patient, err, func(ctx context.Context) (bool, error) { return true, settle(ctx) })
+	}
 	switch {
 	case err != nil:
 		// Whatever the error, "not applied" would be wrong for the card.
