@@ -19,7 +19,6 @@ var _ = register(subject{
     batch counts_change
       INSERT counts.slots
       BEGIN
-      SET
       SELECT counts.count_values
       INSERT counts.count_values
       UPDATE counts.slots
@@ -53,19 +52,15 @@ var _ = register(subject{
   counts.increase
     batch counts_change
       BEGIN
-      SET
       SELECT counts.count_values
       SELECT counts.idempotency_keys
-      UPDATE counts.count_values
-      INSERT counts.idempotency_keys
-      UPDATE counts.slots
+      UPDATE counts.count_values UPDATE counts.slots
       COMMIT
 `},
 		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_change
       BEGIN
-      SET
       SELECT counts.count_values
       SELECT counts.idempotency_keys
       UPDATE counts.slots
@@ -77,10 +72,8 @@ var _ = register(subject{
   counts.apply
     batch counts_change
       BEGIN
-      SET
       SELECT counts.count_values
-      UPDATE counts.count_values
-      UPDATE counts.slots
+      UPDATE counts.count_values UPDATE counts.slots
       COMMIT
 `},
 		{batchOf("x" + marked), http.StatusNotFound, ""},

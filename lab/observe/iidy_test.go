@@ -24,7 +24,6 @@ var _ = register(subject{
 		{batch(marked, "", `{"items":["a`+marked+`","b`+marked+`"]}`), http.StatusCreated, `POST /iidy/v1/batch/lists/{list}
   iidy.add_batch
     BEGIN
-    SET
     INSERT iidy.lists
     UPDATE iidy.slots
     COMMIT

@@ -2,7 +2,7 @@ package contention
 
 import (
 	"errors"
-	"sync/atomic"
+	"sync"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -15,46 +15,61 @@ var ErrCrowded = errors.New("contention: too many requests wait for locks that o
 // the callers of one locked row would take all permits of the replica; without the bound per key they would leave no
 // room to callers of other locked rows. A nil *Share bounds nothing.
 type Share struct {
-	free    atomic.Int64
-	perKey  int
 	metrics *Metrics
+	perKey  int
+
+	mu   sync.Mutex
+	free int
+	held map[any]int // by key
 }
 
-// NewShare returns a Share that lets half of maxInFlight requests wait, and half of these for one key; at least one in
-// each case. It counts refusals in m, which may be nil.
+// NewShare returns a Share that lets half of maxInFlight requests wait, and a sixth of them for one key; at least one in
+// each case. So one row that is locked leaves room, though changes of several rows, which wait under a key of their own,
+// want it too. It counts refusals in m, which may be nil.
 func NewShare(maxInFlight int, m *Metrics) *Share {
-	s := &Share{perKey: max(maxInFlight/4, 1), metrics: m}
-	s.free.Store(int64(max(maxInFlight/2, 1)))
-	return s
+	return &Share{
+		metrics: m, perKey: max(maxInFlight/6, 1), free: max(maxInFlight/2, 1), held: make(map[any]int),
+	}
 }
 
-// Take reports whether one more request may wait for a key that held requests already wait for. If so, the caller must
-// call Give once.
-func (s *Share) Take(held int) bool {
+// Take reports whether one more request may wait for a key, which is of a comparable type. If so, the caller must call
+// Give once.
+func (s *Share) Take(key any) bool {
 	if s == nil {
 		return true
 	}
-	for {
-		free := s.free.Load()
-		if free <= 0 || held >= s.perKey {
-			s.metrics.Conflict(Crowded)
-			return false
-		}
-		if s.free.CompareAndSwap(free, free-1) {
-			return true
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.free == 0 || s.held[key] == s.perKey {
+		s.metrics.Conflict(Crowded)
+		return false
 	}
+	s.free--
+	s.held[key]++
+	return true
 }
 
 // Give undoes one successful Take.
-func (s *Share) Give() {
-	if s != nil {
-		s.free.Add(1)
+func (s *Share) Give(key any) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.free++
+	if s.held[key]--; s.held[key] == 0 {
+		delete(s.held, key)
 	}
 }
 
 // Free returns how many more requests may wait.
-func (s *Share) Free() int { return int(s.free.Load()) }
+func (s *Share) Free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free
+}
 
 // Problem returns the API's answer to ErrCrowded, or nil for any other error.
 func Problem(err error) *problem.Error {

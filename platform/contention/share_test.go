@@ -13,11 +13,11 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
-// A share has half of the slots, a quarter for one key and at least one place, and never gives more. Refusals are
+// A share has half of the slots, a sixth for one key and at least one place, and never gives more. Refusals are
 // counted.
 func TestShareIsExact(t *testing.T) {
 	t.Parallel()
-	const callers = 100
+	const keys = 100
 	for maxInFlight, places := range map[int]int{1: 1, 7: 3, 40: 20} {
 		reg := prometheus.NewRegistry()
 		m, err := contention.New(reg, contention.Settings{Lock: "row"})
@@ -26,27 +26,45 @@ func TestShareIsExact(t *testing.T) {
 		}
 		s := contention.NewShare(maxInFlight, m)
 		var taken atomic.Int64
-		waittest.Together(t, callers, func(int) error {
-			if s.Take(0) {
+		waittest.Together(t, keys, func(key int) error {
+			if s.Take(key) {
 				taken.Add(1)
 			}
 			return nil
 		})
 		refused := apptest.Gathered(t, reg, `rowlock_lock_conflicts_total{lock="row",reason="crowded"}`)
-		if int(taken.Load()) != places || s.Free() != 0 || int(refused) != callers-places {
+		if int(taken.Load()) != places || s.Free() != 0 || int(refused) != keys-places {
 			t.Errorf("%d of %d got a place, %d are free, %g were refused", taken.Load(), places, s.Free(), refused)
 		}
-		waittest.Together(t, places, func(int) error { s.Give(); return nil })
-		if perKey := max(maxInFlight/4, 1); s.Take(perKey) || !s.Take(perKey-1) {
-			t.Errorf("of %d slots not %d are for one key", maxInFlight, perKey)
+	}
+}
+
+// The callers of one key have a sixth of the slots, whichever committer they come to.
+func TestShareOfAKey(t *testing.T) {
+	t.Parallel()
+	for maxInFlight, places := range map[int]int{1: 1, 7: 1, 40: 6} {
+		s := contention.NewShare(maxInFlight, nil)
+		all := s.Free()
+		for range places {
+			if !s.Take("k") {
+				t.Errorf("of %d slots fewer than %d are for one key", maxInFlight, places)
+			}
 		}
-		s.Give()
-		if s.Free() != places {
-			t.Errorf("%d places are free, want %d", s.Free(), places)
+		if s.Take("k") || all > places && !s.Take("other") {
+			t.Errorf("of %d slots not %d are for one key", maxInFlight, places)
+		}
+		if all > places {
+			s.Give("other")
+		}
+		for range places {
+			s.Give("k")
+		}
+		if s.Free() != all || !s.Take("k") {
+			t.Errorf("%d places are free, want %d", s.Free(), all)
 		}
 	}
 	var none *contention.Share
-	if none.Give(); !none.Take(9) {
+	if none.Give("k"); !none.Take("k") {
 		t.Error("no share refused a caller")
 	}
 }

@@ -32,7 +32,7 @@ type Attempt struct {
 	// Lease is the token that [Lease.Take] has returned for the group.
 	Lease any
 	// Slot names the slot, with Place where the slots have one, and Number the attempt that this sending takes. A
-	// transaction calls Store. A single statement locks the slot's row, which must hold Number - 1, before it changes
+	// transaction calls Store, or does as Store does in its last statement. A single statement locks the slot's row, which must hold Number - 1, before it changes
 	// anything, and gives it Number, Answers and the clock's time. Where there is no such row, it changes nothing, and
 	// Send returns ErrNoSlot.
 	Place  string
@@ -60,21 +60,24 @@ UPDATE %s
 // transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
 // hold the attempt before.
 func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
-	encoded, err := json.Marshal(answers)
-	if err != nil {
-		return fmt.Errorf("groupcommit: encode the answers: %w", err)
-	}
-	a.Answers = encoded
-	if a.slots == nil {
-		return nil
+	if err := a.Encode(answers); err != nil || a.slots == nil {
+		return err
 	}
 
-	result, err := s.ExecContext(ctx, a.slots.storeSQL, a.slots.placed(a.Place, a.Slot, a.Number, encoded)...)
+	result, err := s.ExecContext(ctx, a.slots.storeSQL, a.slots.placed(a.Place, a.Slot, a.Number, a.Answers)...)
 	if err != nil {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		return errors.Join(ErrNoSlot, err)
+	}
+	return nil
+}
+
+// Encode sets Answers, for a last statement of a transaction that writes the slot besides other rows.
+func (a *Attempt) Encode(answers any) (err error) {
+	if a.Answers, err = json.Marshal(answers); err != nil {
+		return fmt.Errorf("groupcommit: encode the answers: %w", err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type call[K comparable, Q, R any] struct {
 	state   state
 
 	tries     int        // that found its key locked
-	place     *int       // places of Limits.Share that callers of its key hold, this one among them; nil: it holds none
+	hasPlace  bool       // of Limits.Share
 	inLane    bool       // it has stood in a lane
 	abandoned bool       // its caller got ErrUnknown
 	doubtful  bool       // an earlier sending by Repeat may have been applied; used only by the goroutine of its group

@@ -13,7 +13,6 @@ import (
 type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
 	since  time.Time        // when the row was found locked
-	places int              // of Limits.Share that its callers hold, those that were sent included
 	inTurn bool             // it is one of Committer.turns
 	until  time.Time        // when it is forgotten if no caller stands in it
 }
@@ -67,25 +66,22 @@ func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
 // holds c.mu.
 func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool {
 	w.inLane = true
-	if w.place != nil || c.cfg.Lease != nil && time.Since(l.since) < briefWait {
+	if w.hasPlace || c.cfg.Lease != nil && time.Since(l.since) < briefWait {
 		return true
 	}
-	if !c.cfg.Share.Take(l.places) {
+	if w.hasPlace = c.cfg.Share.Take(w.key); !w.hasPlace {
 		c.addWaiting(-1)
 		c.finish(w, answer[R]{err: contention.ErrCrowded})
 		return false
 	}
-	l.places++
-	w.place = &l.places
 	return true
 }
 
 // givePlace gives a call's place back, if it has one. The caller holds c.mu.
 func (c *Committer[K, Q, R]) givePlace(w *call[K, Q, R]) {
-	if w.place != nil {
-		*w.place--
-		w.place = nil
-		c.cfg.Share.Give()
+	if w.hasPlace {
+		w.hasPlace = false
+		c.cfg.Share.Give(w.key)
 	}
 }
 

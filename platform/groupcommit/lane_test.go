@@ -106,7 +106,7 @@ func TestShare(t *testing.T) {
 	t.Parallel()
 	const callers, places = 20, 4
 	dsn := database(t)
-	share := contention.NewShare(4*places, nil)
+	share := contention.NewShare(6*places, nil)
 	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) { c.Share = share })
 	hold := r.hold(t, "key-0")
 	answers := r.doAll(t, callers, request{key: "key-0"})
@@ -121,7 +121,7 @@ func TestShare(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := r.value(t, "key-0"); n != places || share.Free() != 2*places {
+	if n := r.value(t, "key-0"); n != places || share.Free() != 3*places {
 		t.Errorf("the counter is %d, %d places are free", n, share.Free())
 	}
 }

@@ -157,7 +157,7 @@ func TestABriefLeaseNeedsNoPlace(t *testing.T) {
 	t.Parallel()
 	const callers = 20
 	r, l := startLeasing(t, 1_000_000, func(c *groupcommit.Config[string, request, int64]) {
-		c.Share = contention.NewShare(4, nil) // one place for a key
+		c.Share = contention.NewShare(6, nil) // one place for a key
 	})
 	l.set("key-0", "another")
 	answers := r.doAll(t, callers, request{key: "key-0"})

@@ -19,49 +19,70 @@ const shortestPause = 10 * time.Millisecond
 // for longestWait among the fresh ones, and then among those whose row has stayed locked. So the callers of such a row
 // do not hold up one that has merely collided with another replica.
 type Patient struct {
-	limits     Limits
-	longest    time.Duration
-	callers    atomic.Int64        // in both lines
-	fresh, old *semaphore.Weighted // connections
+	limits       Limits
+	longest      time.Duration
+	fresh, stuck line
+}
+
+// line is where callers wait for a connection.
+type line struct {
+	callers atomic.Int64
+	turns   *semaphore.Weighted
 }
 
 // NewPatient returns a Patient that uses so many connections, two at least. A try waits for a lock for longest at most.
 func NewPatient(l Limits, conns int, longest time.Duration) *Patient {
-	half := int64(max(conns/2, 1))
-	return &Patient{limits: l, longest: longest, fresh: semaphore.NewWeighted(half), old: semaphore.NewWeighted(half)}
+	half := func() line { return line{turns: semaphore.NewWeighted(int64(max(conns/2, 1)))} }
+	return &Patient{limits: l, longest: longest, fresh: half(), stuck: half()}
 }
 
-// FirstWait returns how long the first try of a change, or of a group, waits for a lock: only a glance while a row is
-// known to be locked, because each of its callers makes a first try.
+// FirstWait returns how long the first try of a change, or of a group, waits for a lock: only a glance while a row has
+// stayed locked, because each of its callers makes a first try.
 func (p *Patient) FirstWait() time.Duration {
-	if p != nil && p.callers.Load() > 0 {
+	if p != nil && p.stuck.callers.Load() > 0 {
 		return glance
 	}
 	return briefWait
 }
 
+// collisions is how many fresh callers wait as long as one does alone: other replicas keep each row for a moment.
+const collisions = 4
+
+// lockWait returns how long a try waits for a lock. The more callers a line has, the shorter: all together wait about as
+// long as one does alone, or a few do.
+func (p *Patient) lockWait(l *line) time.Duration {
+	callers := time.Duration(l.callers.Load())
+	if l == &p.fresh {
+		return briefWait / max(callers/collisions, 1)
+	}
+	return p.longest / callers
+}
+
 // Retry calls try, with the lock_timeout for its transaction, until it no longer returns [ErrSplit] or that a lock
-// timed out. It returns [ErrLocked] when [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded
+// timed out. key names what it waits for, as in the lanes of a [Committer]. It returns [ErrLocked] when [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded
 // when Limits.Share has no place, and [ErrLeft] when ctx ends between two tries.
 func Retry[R any](
-	ctx context.Context, p *Patient, since time.Time, try func(lockWait time.Duration) (R, error),
+	ctx context.Context, p *Patient, key any, since time.Time, try func(lockWait time.Duration) (R, error),
 ) (result R, err error) {
-	defer p.callers.Add(-1)
-	if !p.limits.Share.Take(int(p.callers.Add(1) - 1)) {
+	if !p.limits.Share.Take(key) {
 		return result, contention.ErrCrowded
 	}
-	defer p.limits.Share.Give()
+	defer p.limits.Share.Give(key)
+	l := &p.fresh
+	l.callers.Add(1)
+	defer func() { l.callers.Add(-1) }()
 	defer func() { p.limits.Contention.Waited(contention.InLane, time.Since(since)) }()
 
 	inTime, cancel := context.WithDeadline(ctx, since.Add(p.limits.LockTimeout))
 	defer cancel()
 	begin := time.Now()
 	for pause := shortestPause; ; pause = min(2*pause, longestWait) {
-		line, wait := p.fresh, min(briefWait, p.longest)
-		if time.Since(begin) > longestWait {
-			line, wait = p.old, p.longest
+		if l == &p.fresh && time.Since(begin) > longestWait {
+			l.callers.Add(-1)
+			l = &p.stuck
+			l.callers.Add(1)
 		}
-		result, err = tryInTurn(inTime, p, line, wait, try)
+		result, err = tryInTurn(inTime, p, l, try)
 		if !errors.Is(err, ErrLocked) && !errors.Is(err, ErrSplit) && !isLocked(err) {
 			return result, err
 		}
@@ -78,18 +99,17 @@ func Retry[R any](
 	}
 }
 
-// tryInTurn calls try when its turn has come. The more callers there are, the shorter is the wait for a lock: all
-// together wait about as long as one does alone.
+// tryInTurn calls try when its turn has come.
 func tryInTurn[R any](
-	inTime context.Context, p *Patient, line *semaphore.Weighted, wait time.Duration, try func(time.Duration) (R, error),
+	inTime context.Context, p *Patient, l *line, try func(time.Duration) (R, error),
 ) (result R, err error) {
 	begin := time.Now()
-	if line.Acquire(inTime, 1) != nil {
+	if l.turns.Acquire(inTime, 1) != nil {
 		return result, ErrLocked
 	}
-	defer line.Release(1)
+	defer l.turns.Release(1)
 	p.limits.Contention.Waited(contention.InProcess, time.Since(begin))
 
 	end, _ := inTime.Deadline()
-	return try(max(min(wait/time.Duration(p.callers.Load()), time.Until(end)), time.Millisecond))
+	return try(max(min(p.lockWait(l), time.Until(end)), time.Millisecond))
 }

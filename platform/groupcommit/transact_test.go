@@ -18,7 +18,7 @@ import (
 
 // increment adds 1 to a counter in a transaction of its own, and returns its value.
 func (r *rig) increment(ctx context.Context, key string) (int64, error) {
-	return groupcommit.Transact(ctx, r.slots, func(ctx context.Context, tx *sqlx.Tx) (n int64, err error) {
+	return groupcommit.Transact(ctx, r.slots, func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (n int64, err error) {
 		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)
 		return n, err
 	})
@@ -73,7 +73,7 @@ func TestTransactionIsRolledBack(t *testing.T) {
 	r := start(t, dsn, dsn)
 
 	errDecided := errors.New("decided")
-	_, err := groupcommit.Transact(t.Context(), r.slots, func(ctx context.Context, tx *sqlx.Tx) (int64, error) {
+	_, err := groupcommit.Transact(t.Context(), r.slots, func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE rig.counters SET n = 7 WHERE key = 'key-0'`); err != nil {
 			return 0, err
 		}
@@ -98,7 +98,7 @@ func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) { db = c.DB })
 	errDecided := errors.New("decided")
 	for range 100 {
-		_, err := groupcommit.Transact(t.Context(), r.slots, func(context.Context, *sqlx.Tx) (int64, error) {
+		_, err := groupcommit.Transact(t.Context(), r.slots, func(context.Context, *sqlx.Tx, *groupcommit.Attempt) (int64, error) {
 			return 0, errDecided
 		})
 		if !errors.Is(err, errDecided) {

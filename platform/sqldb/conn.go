@@ -112,6 +112,7 @@ type conn struct {
 	// may lack.
 	unreplicated bool
 
+	beginSQL string                // begins the next transaction; empty: the driver does
 	prepared map[string]driverStmt // by query; nil behind a pooler
 
 	lastSettings string // the last statement of applySettings
@@ -307,8 +308,9 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 		return nil, err
 	}
 
-	inner, err := c.driverConn.BeginTx(ctx, opts)
+	inner, err := c.beginDriver(ctx, opts)
 	if err != nil {
+		c.broken = c.broken || sentBefore != c.socket.written.Load() // the server may be in a transaction
 		err = c.classifyCall(standbyRefusal(err), sentBefore)
 		if isType[*lostError](err) {
 			err = driver.ErrBadConn
@@ -326,6 +328,16 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 	return begun, nil
 }
 
+// beginDriver begins a transaction by beginSQL, which makes its settings in the same round trip, or by the driver.
+func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	ends, both := c.driverConn.(driver.Tx) // as lib/pq's connection is
+	if c.beginSQL == "" || !both {
+		return c.driverConn.BeginTx(ctx, opts) //nolint:wrapcheck // begin classifies it
+	}
+	_, err := c.driverConn.ExecContext(ctx, c.beginSQL, nil)
+	return ends, err //nolint:wrapcheck // begin classifies it
+}
+
 // Ping checks the connection; a failed ping may be repeated on another one.
 func (c *conn) Ping(ctx context.Context) error {
 	if _, err := c.beginCall(ctx); err != nil {
@@ -338,7 +350,7 @@ func (c *conn) Ping(ctx context.Context) error {
 // is sent. It returns driver.ErrBadConn when the server has closed the connection.
 func (c *conn) ResetSession(ctx context.Context) error {
 	c.maxWait = c.connector.maxWait
-	c.inTx, c.txErr, c.unreplicated = false, nil, false
+	c.inTx, c.txErr, c.unreplicated, c.beginSQL = false, nil, false, ""
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}

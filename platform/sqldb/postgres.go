@@ -117,10 +117,9 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 
 func (postgresEngine) sessionSettings(Settings, *options) string { return "" }
 
-// localSettings returns the SET LOCAL of a transaction: what its options ask for and,
-// behind a pooler, what would be settings of the session. Citus passes on to its workers
-// what is set after that was asked for.
-func (postgresEngine) localSettings(s Settings, o *options) string {
+// beginSQL begins a transaction as lib/pq does, and sets what its options ask for and, behind a pooler, what would be
+// settings of the session. Citus passes on to its workers what is set after that was asked for.
+func (postgresEngine) beginSQL(s Settings, o *options) string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
 		lock, statement = o.timeouts(s)
@@ -131,7 +130,7 @@ func (postgresEngine) localSettings(s Settings, o *options) string {
 	if local != "" && s.Cluster == ClusterCitus {
 		local = "SET LOCAL citus.propagate_set_commands = 'local';" + local
 	}
-	return local
+	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + local
 }
 
 func setLocal(name string, d time.Duration) string {

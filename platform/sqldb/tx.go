@@ -135,13 +135,7 @@ func (db *DB) runTx(
 	if o.statementTimeout > 0 {
 		guarded.maxWait = o.statementTimeout + Grace
 	}
-	if local := db.engine.localSettings(db.settings, o); local != "" {
-		_, err = tx.ExecContext(ctx, local)
-	}
-	if err == nil {
-		err = fn(ctx, tx)
-	}
-	if err == nil {
+	if err = fn(ctx, tx); err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -160,6 +154,7 @@ func (db *DB) begin(ctx context.Context, o *options) (*sqlx.Conn, *conn, *sqlx.T
 		return nil, nil, nil, err
 	}
 
+	guarded.beginSQL = db.engine.beginSQL(db.settings, o)
 	tx, err := pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err == nil {
 		return pinned, guarded, tx, nil

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -38,10 +39,12 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 
 	q := s.newRequest(r)
 	answer, err := s.changes.Do(ctx, q)
-	if errors.Is(err, groupcommit.ErrSplit) || err == nil && answer.HeldUp {
-		answer, err = groupcommit.Retry(ctx, s.patient, since, func(lockWait time.Duration) (counting.Answer, error) {
-			return s.changeAlone(ctx, q, lockWait)
-		})
+	if errors.Is(err, groupcommit.ErrSplit) { // it may be free by now, and is told which count is not
+		answer, err = s.changeAlone(ctx, q, 0)
+	}
+	if waits := answer.HeldUp && err == nil; waits || errors.Is(err, groupcommit.ErrSplit) {
+		answer, err = groupcommit.Retry(ctx, s.patient, q.waitsFor(answer), since,
+			func(lockWait time.Duration) (counting.Answer, error) { return s.changeAlone(ctx, q, lockWait) })
 	}
 	if err != nil {
 		return counting.Answer{}, err
@@ -100,55 +103,61 @@ const (
 	// glance is the wait for a row that another session is inserting, which cannot be skipped, in a group of several
 	// lanes.
 	glance = 5 * time.Millisecond
-	// aloneWait bounds the wait of a request that is tried alone. It holds other rows meanwhile, so it is shorter than the
-	// wait of a group for these.
+	// aloneWait bounds the wait of a request that is tried alone for a count that has stayed locked. It holds other counts
+	// meanwhile.
 	aloneWait = 25 * time.Millisecond
 )
 
-// changeAlone tries a request once, in a separate transaction.
-func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
-	a := &groupcommit.Attempt{LockWait: lockWait}
-	defer func() { s.limits.Contention.Waited(contention.InDatabase, a.Waited) }()
-
-	change := func(ctx context.Context, tx *sqlx.Tx) (counting.Answer, error) {
-		answers, err := s.change(ctx, tx, a, []request{q})
-		if err != nil {
-			return counting.Answer{}, err
-		}
-		return answers[0], nil
+// waitsFor returns what holds a request up: a count, or what another session is taking or creating.
+func (q request) waitsFor(a counting.Answer) any {
+	if a.HeldUp {
+		return string(q.Changes[a.Index].ItemID)
 	}
-	return groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(lockWait))
+	return q.Key
 }
 
-// sendChanges sends a group of changes: see groupcommit.Config.Send. A request of one count that is locked goes to the
-// count's lane; one of several counts is answered as held up, and is tried alone.
+// changeAlone tries a request once, in a separate transaction. Without a wait it passes over locked counts.
+func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
+	var waited time.Duration
+	defer func() { s.limits.Contention.Waited(contention.InDatabase, waited) }()
+
+	change := func(ctx context.Context, tx *sqlx.Tx, a *groupcommit.Attempt) ([]*counting.Answer, error) {
+		a.LockWait, a.SkipLocked = max(lockWait, glance), lockWait == 0
+		answers, err := s.change(ctx, tx, a, []request{q})
+		waited = a.Waited
+		return answers, err
+	}
+	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(max(lockWait, glance)))
+	switch {
+	case err != nil:
+		return counting.Answer{}, err
+	case answers[0] == nil:
+		return counting.Answer{HeldUp: true}, nil
+	}
+	return *answers[0], nil
+}
+
+// sendChanges sends a group of changes: see groupcommit.Config.Send.
 func (s *Store) sendChanges(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []request,
 ) error {
-	answers, err := s.change(ctx, session, a, group)
-	if err != nil {
-		return err
-	}
-
-	list := make([]*counting.Answer, len(answers))
-	for i := range answers {
-		if !answers[i].HeldUp || group[i].several() {
-			list[i] = &answers[i]
-		}
-	}
-	return a.Store(ctx, session, list)
+	_, err := s.change(ctx, session, a, group)
+	return err
 }
 
-// change applies a group in a transaction, in the order of design: lock the counts, read the keys, decide, create,
-// update and delete, take the keys. Every replica does so in this order, and each step in byte order, so that two never
-// wait for each other.
+// change applies a group in a transaction, in the order of design: lock the counts, read the keys, decide, create
+// counts, and write the rest, with the keys and the slot. Every replica does so in this order, and each step in
+// byte order, so that two never wait for each other.
+//
+// A request of one count that is locked has the answer nil, and goes to the count's lane. One of several counts is
+// answered as held up, and is tried alone.
 //
 // It returns ErrSplit where the group must not wait for one request: for a count that is locked, while it holds others;
 // for a key that another session is taking, while it holds a count; and when another replica has been quicker to create
 // a count or to take a key, so that what was decided does not hold.
 func (s *Store) change(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []request,
-) ([]counting.Answer, error) {
+) ([]*counting.Answer, error) {
 	one := oneLane(group)
 	wait := glance
 	if one {
@@ -170,14 +179,25 @@ func (s *Store) change(
 		requests[i] = q.Request
 	}
 	d := counting.Decide(requests, state)
+	since, err := findKeys(ctx, session, group)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(d.Keys, func(id counting.KeyID, _ counting.Taken) bool {
+		_, taken := since[id]
+		return taken
+	})
+	answers := make([]*counting.Answer, len(group))
+	for i := range group {
+		if !d.Answers[i].HeldUp || group[i].several() {
+			answers[i] = &d.Answers[i]
+		}
+	}
 
-	if err := s.write(ctx, session, d.Writes, state.Now, wait); err != nil {
+	if err := create(ctx, session, d.Writes, state.Now, wait); err != nil {
 		return nil, split(err, one && group[0].several())
 	}
-	if err := s.takeKeys(ctx, session, d.Keys, min(wait, aloneWait)); err != nil {
-		return nil, split(err, one)
-	}
-	return d.Answers, nil
+	return answers, split(s.write(ctx, session, a, d, answers, state.Now, min(wait, aloneWait)), one)
 }
 
 // split returns ErrSplit for a lock that did not come free, where the group must not wait for it any longer.
@@ -250,74 +270,4 @@ func (s *Store) lockCounts(
 		state.Locked[counting.ItemID(ids[place-1])] = true
 	}
 	return state, nil
-}
-
-const insertCountsSQL = `
-INSERT INTO counts.count_values (item_id, current_value, last_updated_at)
-SELECT c.item_id, c.value, $3
-  FROM unnest($1::text[], $2::bigint[]) AS c (item_id, value)
- WHERE (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
- ORDER BY c.item_id COLLATE "C"
-    ON CONFLICT (item_id) DO NOTHING`
-
-func addToCountsSQL(only condition) string {
-	return `
-UPDATE counts.count_values v
-   SET current_value = v.current_value + c.delta, last_updated_at = $3
-  FROM unnest($1::text[], $2::bigint[]) AS c (item_id, delta)
- WHERE v.item_id = c.item_id` + only("v.item_id = ANY ($1)")
-}
-
-func replaceCountsSQL(only condition) string {
-	return `
-UPDATE counts.count_values v
-   SET current_value = c.value, last_updated_at = $3
-  FROM unnest($1::text[], $2::bigint[]) AS c (item_id, value)
- WHERE v.item_id = c.item_id` + only("v.item_id = ANY ($1)")
-}
-
-const removeCountsSQL = `DELETE FROM counts.count_values WHERE item_id = ANY ($1)`
-
-// write writes what was decided of counts, which are locked or not there. It waits for a count that another session is
-// creating, and returns ErrSplit when that was quicker.
-func (s *Store) write(
-	ctx context.Context, session groupcommit.Session, writes []counting.Write, now time.Time, wait time.Duration,
-) error {
-	ids, values := make(map[counting.WriteKind][]string), make(map[counting.WriteKind][]int64)
-	for _, w := range writes {
-		value := w.Value
-		if w.Kind == counting.AddTo {
-			value = w.By
-		}
-		ids[w.Kind], values[w.Kind] = append(ids[w.Kind], string(w.ItemID)), append(values[w.Kind], value)
-	}
-
-	for _, step := range []struct {
-		kind  counting.WriteKind
-		query string
-		last  []any
-	}{
-		{counting.Insert, insertCountsSQL, []any{now, sqldb.Milliseconds(wait)}},
-		{counting.AddTo, s.texts.addTo, []any{now}},
-		{counting.Replace, s.texts.replace, []any{now}},
-		{counting.Remove, removeCountsSQL, nil},
-	} {
-		if len(ids[step.kind]) == 0 {
-			continue
-		}
-		args := []any{pq.StringArray(ids[step.kind])}
-		if step.kind != counting.Remove {
-			args = append(args, pq.Int64Array(values[step.kind]))
-		}
-		if err := writeAll(ctx, session, len(ids[step.kind]), step.query, append(args, step.last...)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeAll sends a statement that should write some rows.
-func writeAll(ctx context.Context, session groupcommit.Session, _ int, query string, args ...any) error {
-	_, err := session.ExecContext(ctx, query, args...)
-	return err
 }

@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
@@ -21,15 +22,17 @@ func startPatient(t *testing.T, dsn string) *apptest.Replica {
 	})
 }
 
-// More callers of one locked count than a replica has slots: a quarter of the slots' number wait, the others are
-// refused, and every change of another count is made. Those that waited are applied exactly.
+// More callers of one locked count than a replica has slots, by whichever changes: a sixth of the slots' number wait, the
+// others are refused, and every change of another count is made. Those that waited are applied exactly.
 func TestCallersOfALockedCountTakeNoReplica(t *testing.T) {
 	t.Parallel()
-	const callers, held = 1100, 256
-	for name, change := range map[string]struct{ method, path, body string }{
-		"increase": {http.MethodPost, counts + "locked/increase", ""},
-		"set":      {http.MethodPut, internalCounts + "/locked", `{"value":7}`},
-	} {
+	const callers, held = 1100, 170
+	type change struct{ method, path, body string }
+	increase := change{http.MethodPost, counts + "locked/increase", ""}
+	set := change{http.MethodPut, internalCounts + "/locked", `{"value":7}`}
+	batch := change{http.MethodPost, strings.TrimSuffix(counts, "/"), `{"changes":[{"itemId":"locked","amount":1},` +
+		`{"itemId":"free","amount":1},{"itemId":"free","amount":-1}]}`}
+	for name, changes := range map[string][]change{"increase": {increase}, "set": {set}, "all": {increase, set, batch}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
@@ -38,8 +41,9 @@ func TestCallersOfALockedCountTakeNoReplica(t *testing.T) {
 			want(t, "POST", r.API+internalCounts, `{"itemId":"free"}`, 201, "")
 			holder := apptest.Hold(t, db, `SELECT FROM counts.count_values WHERE item_id = 'locked' FOR UPDATE`)
 			answers := make(chan apptest.Answer, callers)
-			for range callers {
-				go func() { answers <- apptest.Send(t, change.method, r.API+change.path, change.body, apptest.JSON()) }()
+			for i := range callers {
+				c := changes[i%len(changes)]
+				go func() { answers <- apptest.Send(t, c.method, r.API+c.path, c.body, apptest.JSON()) }()
 			}
 			waittest.Eventually(t, "the callers above the share are refused",
 				func() bool { return len(answers) >= callers-held })

@@ -79,7 +79,7 @@ type Answer struct {
 	Values []int64 `json:"values,omitempty"`
 	// At is the database's time of the change.
 	At time.Time `json:"at,omitzero"`
-	// Refusal says why nothing was changed. Index is the change that was refused.
+	// Refusal says why nothing was changed. Index is the change that was refused, or held up.
 	Refusal Refusal `json:"refusal,omitempty"`
 	Index   int     `json:"index,omitempty"`
 	// Replayed says that this answers an earlier request with the key, and nothing was changed now.

@@ -23,7 +23,7 @@ type texts struct {
 	addOne              string // empty: use addSeveral
 	addSeveral, addFree string
 	lock, lockFree      string
-	addTo, replace      string
+	write               string
 }
 
 // condition returns the text that adds a shard's condition to a WHERE clause.
@@ -31,14 +31,15 @@ type condition func(string) string
 
 func textsOf(distributed bool) texts {
 	only := func(string) string { return "" }
-	addOne := addOneSQL
+	addOne, takeKeys := addOneSQL, takeKeysSQL
 	if distributed {
 		only = func(condition string) string { return " AND " + condition }
-		addOne = "" // it reads the clock in UPDATE
+		addOne = ""   // it reads the clock in UPDATE
+		takeKeys = "" // not supported
 	}
 	return texts{
 		addOne: addOne, addSeveral: addSeveralSQL("", only), addFree: addSeveralSQL("SKIP LOCKED", only),
 		lock: lockCountsSQL("", only), lockFree: lockCountsSQL("SKIP LOCKED", only),
-		addTo: addToCountsSQL(only), replace: replaceCountsSQL(only),
+		write: writeSQL(takeKeys, only),
 	}
 }

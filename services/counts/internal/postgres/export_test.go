@@ -22,11 +22,17 @@ func (s *Store) ChangeTogether(
 		group[i] = s.newRequest(r)
 	}
 
-	a := &groupcommit.Attempt{LockWait: wait, SkipLocked: wait == 0}
-	err = s.limits.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		answers, err = s.change(ctx, tx, a, group)
-		return err
-	}, sqldb.WithLockTimeout(wait))
+	change := func(ctx context.Context, tx *sqlx.Tx, a *groupcommit.Attempt) ([]*counting.Answer, error) {
+		a.LockWait, a.SkipLocked = wait, wait == 0
+		return s.change(ctx, tx, a, group)
+	}
+	list, err := groupcommit.Transact(ctx, s.limits.Slots.At(group[0].place()), change, sqldb.WithLockTimeout(wait))
+	for _, a := range list {
+		if a == nil {
+			a = &counting.Answer{HeldUp: true}
+		}
+		answers = append(answers, *a)
+	}
 	return answers, err
 }
 
@@ -36,6 +42,6 @@ func CitusStatements() map[string][]any {
 	adds := []any{"a", uuid.NewString(), 1, "50ms", ids, ints, ints, ints, ints, ints}
 	return map[string][]any{
 		t.addSeveral: adds, t.addFree: adds, t.lock: {ids, false}, t.lockFree: {ids, true},
-		t.addTo: {ids, ints, time.Now()}, t.replace: {ids, ints, time.Now()}, removeCountsSQL: {ids},
+		t.write: {ids, ids, ints, time.Now(), "a", uuid.NewString(), 1, "[]"},
 	}
 }

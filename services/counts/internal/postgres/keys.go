@@ -1,18 +1,13 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -57,45 +52,6 @@ func findKeys(
 		found[counting.KeyID{Caller: row.Caller, Value: row.Key}] = t
 	}
 	return found, nil
-}
-
-// takeKeysSQL takes keys in byte order. It takes over expired ones.
-const takeKeysSQL = `
-INSERT INTO counts.idempotency_keys AS k (caller, key, fingerprint, answer, expires_at)
-SELECT a.caller, a.key, a.fingerprint, a.answer, statement_timestamp() + $5 * interval '1 microsecond'
-  FROM unnest($1::text[], $2::text[], $3::bytea[], $4::json[]) AS a (caller, key, fingerprint, answer)
- WHERE (SELECT set_config('lock_timeout', $6, true)) IS NOT NULL
- ORDER BY a.caller COLLATE "C", a.key COLLATE "C"
-    ON CONFLICT (caller, key) DO UPDATE
-   SET fingerprint = excluded.fingerprint, answer = excluded.answer, expires_at = excluded.expires_at
- WHERE k.expires_at <= clock_timestamp()`
-
-// takeKeys stores keys with their answers. It waits for a key that another session is taking, and returns ErrSplit if
-// the other session keeps it.
-func (s *Store) takeKeys(
-	ctx context.Context, session groupcommit.Session, taken map[counting.KeyID]counting.Taken, wait time.Duration,
-) error {
-	if len(taken) == 0 {
-		return nil
-	}
-
-	var callers, keys, answers pq.StringArray
-	var fingerprints pq.ByteaArray
-	for _, id := range slices.SortedFunc(maps.Keys(taken), compareKeys) {
-		t := taken[id]
-		answer, err := json.Marshal(t.Answer)
-		if err != nil {
-			return fmt.Errorf("counts: the answer of a key: %w", err)
-		}
-		callers, keys, answers = append(callers, id.Caller), append(keys, id.Value), append(answers, string(answer))
-		fingerprints = append(fingerprints, t.Fingerprint[:])
-	}
-	return writeAll(ctx, session, len(keys), takeKeysSQL, callers, keys, fingerprints, answers,
-		s.keyTTL.Microseconds(), sqldb.Milliseconds(wait))
-}
-
-func compareKeys(a, b counting.KeyID) int {
-	return cmp.Or(cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Value, b.Value))
 }
 
 // deleteKeysSQL deletes expired keys, the oldest first. It never waits: it skips rows that another cleaner, or a

@@ -72,7 +72,7 @@ func TestCallersOfLockedStatusHoldAShare(t *testing.T) {
 	pool := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, ApplicationName: "events",
 	}, prometheus.NewRegistry())
-	share := contention.NewShare(4*places, nil)
+	share := contention.NewShare(6*places, nil)
 	s, err := postgres.New(groupcommit.Limits{
 		DB: pool, Slots: groupcommit.NewSlots(pool, postgres.Migrations().HistorySchema, time.Minute),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Share: share,
@@ -105,7 +105,7 @@ func TestCallersOfLockedStatusHoldAShare(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n, err := s.Count(t.Context()); err != nil || n != places || share.Free() != 2*places {
+	if n, err := s.Count(t.Context()); err != nil || n != places || share.Free() != 3*places {
 		t.Errorf("count %d, %v, %d free places; want %d and twice as many", n, err, share.Free(), places)
 	}
 }

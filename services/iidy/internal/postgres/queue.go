@@ -54,6 +54,11 @@ func acquire(ctx context.Context, permits *semaphore.Weighted, within time.Durat
 // txFunc makes a change in a transaction. It may be called again, when what it did was rolled back.
 type txFunc[R any] func(ctx context.Context, tx *sqlx.Tx) (R, error)
 
+// run leaves it to groupcommit.Transact to store the result.
+func (f txFunc[R]) run(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (R, error) {
+	return f(ctx, tx)
+}
+
 // inTurn runs a change of a list when a connection is free, within LockTimeout. A spooled one waits as long as ctx
 // lasts: it has arrived, and to refuse it is dear. A change that meets a locked item is rolled back and tried again,
 // until LockTimeout is over.
@@ -78,7 +83,7 @@ func inTurn[R any](
 		defer q.uploads.Release(1)
 		since = time.Now() // it may have waited long for a connection
 	}
-	return groupcommit.Retry(ctx, q.patient, since, func(lockWait time.Duration) (R, error) {
+	return groupcommit.Retry(ctx, q.patient, list, since, func(lockWait time.Duration) (R, error) {
 		return try(ctx, q, list, time.Until(since.Add(lockTimeout)), lockWait, change)
 	})
 }
@@ -91,7 +96,7 @@ func try[R any](
 		return result, err
 	}
 	defer q.conns.Release(1)
-	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change, sqldb.WithLockTimeout(lockWait))
+	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change.run, sqldb.WithLockTimeout(lockWait))
 }
 
 // inLongTurn runs a change that may take BulkTimeout, unless BulkInFlight others are running and none ends within wait,
@@ -114,7 +119,7 @@ func inLongTurn[R any](
 
 	// Another long batch over the same items holds its locks until it ends.
 	bulk := q.options.BulkTimeout
-	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change,
+	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change.run,
 		sqldb.WithLockTimeout(bulk), sqldb.WithStatementTimeout(bulk))
 }
 

@@ -77,7 +77,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	limits := groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
-		Share: contention.NewShare(4*places, nil),
+		Share: contention.NewShare(6*places, nil),
 	}
 	m, err := metrics.New(reg)
 	if err != nil {
