@@ -24,8 +24,8 @@ import (
 // EventsOnMariaDB names events on their second engine.
 const EventsOnMariaDB = targets.Events + "-mariadb"
 
-// eventsInFlight lets a crowd wait for the id row, whose waiters may have a quarter of it.
-const eventsInFlight = 96
+// eventsInFlight lets a crowd wait for the id row, whose waiters may have a sixth of it.
+const eventsInFlight = 144
 
 var (
 	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight, changes: addsEvent})

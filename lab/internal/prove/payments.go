@@ -29,7 +29,7 @@ const (
 	// than a request takes, and short enough that keys end within a window.
 	keyLife = 5 * time.Second
 	// lockWait is the longest wait for a lock, LOCK_WAIT and DB_LOCK_TIMEOUT, but in windows that say another.
-	lockWait = time.Second
+	lockWait = 1500 * time.Millisecond
 )
 
 // What a window has to see of payments.

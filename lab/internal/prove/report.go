@@ -166,18 +166,6 @@ func (w *WindowResult) missed() (effect string) {
 	return effect
 }
 
-// slow names the last service whose p99 was too slow under attack; "" when none was, or when something else does not
-// hold.
-func (w *WindowResult) slow() (service string) {
-	for _, f := range w.Failures() {
-		if f.Name != isolated {
-			return ""
-		}
-		service = f.String()
-	}
-	return service
-}
-
 // Failures lists what does not hold; when there is none, everything was proven.
 func (r *Report) Failures() (all []Failure) {
 	for _, w := range r.Windows {

@@ -80,26 +80,6 @@ func TestWindowsDemandAnEffect(t *testing.T) {
 	}
 }
 
-// A window is run again for a slow p99 alone.
-func TestSlow(t *testing.T) {
-	t.Parallel()
-	slow, other := check(isolated, false, "464ms"), check("attackers", false, "201")
-	for _, c := range []struct {
-		checks []Check
-		again  bool
-	}{
-		{[]Check{check(isolated, true, ""), check("attackers", true, "")}, false},
-		{[]Check{slow, check("attackers", true, "")}, true},
-		{[]Check{slow, other}, false},
-		{[]Check{other}, false},
-	} {
-		w := WindowResult{Services: []ServiceResult{{Service: "iidy", Checks: c.checks}}}
-		if got := w.slow(); (got != "") != c.again {
-			t.Errorf("%v: run again because of %q", c.checks, got)
-		}
-	}
-}
-
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	failed := func(window string, s ServiceResult, flips int) (names []string) {

@@ -92,12 +92,6 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 			p.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
 			result, err = p.window(ctx, w.doubled(p.Seed))
 		}
-		if slow := result.slow(); err == nil && slow != "" {
-			// One stall of the machine, of half a second, does that, and does not come twice.
-			report.Notes = append(report.Notes, slow+"; the window was run again")
-			p.Say("%-10s run again: %s", w.Name, slow)
-			result, err = p.window(ctx, w)
-		}
 		if err != nil {
 			return fmt.Errorf("window %s: %w", w.Name, err)
 		}
