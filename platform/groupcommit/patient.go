@@ -48,8 +48,8 @@ func (p *Patient) FirstWait() time.Duration {
 // collisions is how many fresh callers wait as long as one does alone: other replicas keep each row for a moment.
 const collisions = 4
 
-// lockWait returns how long a try waits for a lock. The more callers a line has, the shorter: all together wait about as
-// long as one does alone, or a few do.
+// lockWait returns how long a try waits for a lock. The more callers a line has, the shorter: all together wait about
+// as long as one does alone, or a few do.
 func (p *Patient) lockWait(l *line) time.Duration {
 	callers := time.Duration(l.callers.Load())
 	if l == &p.fresh {
@@ -59,8 +59,9 @@ func (p *Patient) lockWait(l *line) time.Duration {
 }
 
 // Retry calls try, with the lock_timeout for its transaction, until it no longer returns [ErrSplit] or that a lock
-// timed out. key names what it waits for, as in the lanes of a [Committer]. It returns [ErrLocked] when [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded
-// when Limits.Share has no place, and [ErrLeft] when ctx ends between two tries.
+// timed out. key names what it waits for, as in the lanes of a [Committer]. It returns [ErrLocked] when
+// [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded when Limits.Share has no place, and
+// [ErrLeft] when ctx ends between two tries.
 func Retry[R any](
 	ctx context.Context, p *Patient, key any, since time.Time, try func(lockWait time.Duration) (R, error),
 ) (result R, err error) {

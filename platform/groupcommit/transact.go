@@ -21,7 +21,8 @@ import (
 // the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
 // those of [sqldb.DB.InTx] and ErrNoSlot.
 func Transact[R any](
-	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx, a *Attempt) (R, error), options ...sqldb.Option,
+	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx, a *Attempt) (R, error),
+	options ...sqldb.Option,
 ) (R, error) {
 	var result R
 	var refusal error // fn's own

@@ -18,10 +18,11 @@ import (
 
 // increment adds 1 to a counter in a transaction of its own, and returns its value.
 func (r *rig) increment(ctx context.Context, key string) (int64, error) {
-	return groupcommit.Transact(ctx, r.slots, func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (n int64, err error) {
+	change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (n int64, err error) {
 		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)
 		return n, err
-	})
+	}
+	return groupcommit.Transact(ctx, r.slots, change)
 }
 
 // Answers of single transactions get lost. Each is answered with what it has committed, and none is applied twice.
@@ -73,12 +74,13 @@ func TestTransactionIsRolledBack(t *testing.T) {
 	r := start(t, dsn, dsn)
 
 	errDecided := errors.New("decided")
-	_, err := groupcommit.Transact(t.Context(), r.slots, func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {
+	change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE rig.counters SET n = 7 WHERE key = 'key-0'`); err != nil {
 			return 0, err
 		}
 		return 0, errDecided
-	})
+	}
+	_, err := groupcommit.Transact(t.Context(), r.slots, change)
 	if !errors.Is(err, errDecided) || r.value(t, "key-0") != 0 {
 		t.Errorf("%v, and the counter is %d", err, r.value(t, "key-0"))
 	}
@@ -98,9 +100,10 @@ func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) { db = c.DB })
 	errDecided := errors.New("decided")
 	for range 100 {
-		_, err := groupcommit.Transact(t.Context(), r.slots, func(context.Context, *sqlx.Tx, *groupcommit.Attempt) (int64, error) {
+		fail := func(context.Context, *sqlx.Tx, *groupcommit.Attempt) (int64, error) {
 			return 0, errDecided
-		})
+		}
+		_, err := groupcommit.Transact(t.Context(), r.slots, fail)
 		if !errors.Is(err, errDecided) {
 			t.Fatalf("got %v, want %v", err, errDecided)
 		}

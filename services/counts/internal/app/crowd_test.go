@@ -22,8 +22,8 @@ func startPatient(t *testing.T, dsn string) *apptest.Replica {
 	})
 }
 
-// More callers of one locked count than a replica has slots, by whichever changes: a sixth of the slots' number wait, the
-// others are refused, and every change of another count is made. Those that waited are applied exactly.
+// More callers of one locked count than a replica has slots, by whichever changes: a sixth of the slots' number wait,
+// the others are refused, and every change of another count is made. Those that waited are applied exactly.
 func TestCallersOfALockedCountTakeNoReplica(t *testing.T) {
 	t.Parallel()
 	const callers, held = 1100, 170

@@ -116,15 +116,16 @@ func (q request) waitsFor(a counting.Answer) any {
 // changeAlone tries a request once, in a separate transaction. Without a wait it passes over locked counts.
 func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
 	var waited time.Duration
+	skips, wait := lockWait == 0, max(lockWait, glance)
 	defer func() { s.limits.Contention.Waited(contention.InDatabase, waited) }()
 
 	change := func(ctx context.Context, tx *sqlx.Tx, a *groupcommit.Attempt) ([]*counting.Answer, error) {
-		a.LockWait, a.SkipLocked = max(lockWait, glance), lockWait == 0
+		a.LockWait, a.SkipLocked = wait, skips
 		answers, err := s.change(ctx, tx, a, []request{q})
 		waited = a.Waited
 		return answers, err
 	}
-	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(max(lockWait, glance)))
+	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(wait))
 	switch {
 	case err != nil:
 		return counting.Answer{}, err

@@ -6,7 +6,7 @@
 //     their ids, and adds. If the adds of a count would overflow together, none is applied, and a transaction decides
 //     each of them.
 //   - Every other change shares one transaction (change.go): lock the counts, read the keys (keys.go), let
-//     counting.Decide decide, write, take the keys, store the answers in the slot.
+//     counting.Decide decide, create counts, and write the rest, the keys and the slot in one statement (write.go).
 //
 // A request for one count whose row is locked waits in the lane of its count. A request that would make others wait,
 // because it names several counts or its key is being taken, leaves its group and is tried alone, briefly and with

@@ -104,8 +104,8 @@ func (s *Store) write(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, d counting.Decision,
 	answers []*counting.Answer, now time.Time, wait time.Duration,
 ) error {
-	var ids, kinds pq.StringArray
-	var values pq.Int64Array
+	ids, kinds := make(pq.StringArray, 0, len(d.Writes)), make(pq.StringArray, 0, len(d.Writes))
+	values := make(pq.Int64Array, 0, len(d.Writes))
 	for _, w := range d.Writes {
 		kind, value := "set", w.Value
 		switch w.Kind {

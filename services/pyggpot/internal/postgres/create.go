@@ -22,14 +22,15 @@ RETURNING id, create_time`
 
 // Create implements pot.Repository. Beyond the port's errors it returns those of groupcommit.Transact.
 func (s *Store) Create(ctx context.Context, name string, maxCoins int32) (pot.Pot, error) {
-	p, err := groupcommit.Transact(ctx, s.slots, func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (pot.Pot, error) {
+	create := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (pot.Pot, error) {
 		p := pot.Pot{Name: name, MaxCoins: maxCoins}
 		err := tx.QueryRowxContext(ctx, createSQL, name, maxCoins).Scan(&p.ID, &p.CreateTime)
 		if errors.Is(err, sql.ErrNoRows) {
 			return pot.Pot{}, pot.ErrExists
 		}
 		return p, err
-	})
+	}
+	p, err := groupcommit.Transact(ctx, s.slots, create)
 	p.CreateTime = p.CreateTime.UTC()
 	return p, err
 }
