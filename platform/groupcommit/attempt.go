@@ -32,9 +32,9 @@ type Attempt struct {
 	// Lease is the token that [Lease.Take] has returned for the group.
 	Lease any
 	// Slot names the slot, with Place where the slots have one, and Number the attempt that this sending takes. A
-	// transaction calls Store, or its last statement does the same. A single statement locks the slot's row, which
-	// must hold Number - 1, before it changes anything, and gives it Number, Answers and the clock's time. Where there
-	// is no such row, it changes nothing, and Send returns ErrNoSlot.
+	// transaction calls Store, or updates the slot in its own last statement, after Encode. A single statement locks the
+	// slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the clock's
+	// time. Where there is no such row, it changes nothing, and Send returns ErrNoSlot.
 	Place  string
 	Slot   string
 	Number int64

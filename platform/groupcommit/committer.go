@@ -42,8 +42,8 @@ type Config[K comparable, Q, R any] struct {
 	Held bool
 	// Lease describes what a group leases before it is sent; nil: nothing.
 	Lease *Lease[Q]
-	// Patient tries requests again that have left their group. While it does, other groups only glance at locked rows,
-	// because nothing else remembers the lock. It may be nil.
+	// Patient tries requests again that have left their group. While one of them has met a row that stays locked, groups
+	// only glance at locked rows, because nothing else remembers the lock. It may be nil.
 	Patient *Patient
 
 	MaxItems int // requests in a group; default 500

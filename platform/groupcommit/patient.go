@@ -30,7 +30,8 @@ type line struct {
 	turns   *semaphore.Weighted
 }
 
-// NewPatient returns a Patient that uses so many connections, two at least. A try waits for a lock for longest at most.
+// NewPatient returns a Patient that uses so many connections, two at least. longest bounds a try's wait for a lock that
+// has stayed taken.
 func NewPatient(l Limits, conns int, longest time.Duration) *Patient {
 	half := func() line { return line{turns: semaphore.NewWeighted(int64(max(conns/2, 1)))} }
 	return &Patient{limits: l, longest: longest, fresh: half(), stuck: half()}
@@ -45,7 +46,7 @@ func (p *Patient) FirstWait() time.Duration {
 	return briefWait
 }
 
-// collisions is how many fresh callers wait as long as one does alone: other replicas keep each row for a moment.
+// collisions is the number of fresh callers up to which none waits shorter: other replicas keep each row for a moment.
 const collisions = 4
 
 // lockWait returns how long a try waits for a lock. The more callers a line has, the shorter: all together wait about

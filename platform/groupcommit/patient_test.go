@@ -130,8 +130,8 @@ func TestACallerLeavesTheLine(t *testing.T) {
 	})
 }
 
-// First tries, of which each caller of a locked row makes one, are short while a row has stayed locked. A collision is
-// none.
+// First tries, of which each caller of a locked row makes one, are short while a row has stayed locked. A collision
+// does not shorten them.
 func TestFirstWaitIsShortWhileARowIsLocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

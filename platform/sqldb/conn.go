@@ -43,7 +43,7 @@ type connector struct {
 	// initStatements are sent once after connecting; the last one sets what
 	// applySettings changes.
 	initStatements []string
-	// txSettings are the first statements of each transaction.
+	// txSettings follow BEGIN in each transaction, where the pool does not make the settings.
 	txSettings []string
 	// notices says that the driver is PostgreSQL's, whose notices are read; see unreplicated.go.
 	notices bool
@@ -112,7 +112,7 @@ type conn struct {
 	// may lack.
 	unreplicated bool
 
-	beginSQL string                // begins the next transaction; empty: the driver does
+	beginSQL []string              // begin the next transaction; none: the driver does
 	prepared map[string]driverStmt // by query; nil behind a pooler
 
 	lastSettings string // the last statement of applySettings
@@ -330,12 +330,20 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 
 // beginDriver begins a transaction by beginSQL, which makes its settings in the same round trip, or by the driver.
 func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	ends, both := c.driverConn.(driver.Tx) // as lib/pq's connection is
-	if c.beginSQL == "" || !both {
+	if c.beginSQL == nil {
 		return c.driverConn.BeginTx(ctx, opts) //nolint:wrapcheck // begin classifies it
 	}
-	_, err := c.driverConn.ExecContext(ctx, c.beginSQL, nil)
-	return ends, err //nolint:wrapcheck // begin classifies it
+
+	begun, ok := c.driverConn.(driver.Tx) // as lib/pq's connection is
+	if !ok {
+		return nil, fmt.Errorf("the driver's %T ends no transaction", c.driverConn)
+	}
+	for _, statement := range c.beginSQL {
+		if _, err := c.driverConn.ExecContext(ctx, statement, nil); err != nil {
+			return nil, err //nolint:wrapcheck // begin classifies it
+		}
+	}
+	return begun, nil
 }
 
 // Ping checks the connection; a failed ping may be repeated on another one.
@@ -350,7 +358,7 @@ func (c *conn) Ping(ctx context.Context) error {
 // is sent. It returns driver.ErrBadConn when the server has closed the connection.
 func (c *conn) ResetSession(ctx context.Context) error {
 	c.maxWait = c.connector.maxWait
-	c.inTx, c.txErr, c.unreplicated, c.beginSQL = false, nil, false, ""
+	c.inTx, c.txErr, c.unreplicated, c.beginSQL = false, nil, false, nil
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}

@@ -75,8 +75,8 @@ type engine interface {
 	// sessionSettings returns the statement that sets a session's variables before a
 	// transaction begins, or "" where a transaction can have settings of its own.
 	sessionSettings(s Settings, o *options) string
-	// beginSQL returns the statements that begin a transaction and make its settings, or "": the driver begins it.
-	beginSQL(s Settings, o *options) string
+	// beginSQL returns the messages that begin a transaction and make its settings; none: the driver begins it.
+	beginSQL(s Settings, o *options) []string
 	// risks returns what Warn looks for.
 	risks() []risk
 	// capacity returns the query of a capacity.

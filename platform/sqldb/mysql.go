@@ -134,4 +134,4 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }
 
-func (mysqlEngine) beginSQL(Settings, *options) string { return "" }
+func (mysqlEngine) beginSQL(Settings, *options) []string { return nil }

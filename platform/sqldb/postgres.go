@@ -118,8 +118,9 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 func (postgresEngine) sessionSettings(Settings, *options) string { return "" }
 
 // beginSQL begins a transaction as lib/pq does, and sets what its options ask for and, behind a pooler, what would be
-// settings of the session. Citus passes on to its workers what is set after that was asked for.
-func (postgresEngine) beginSQL(s Settings, o *options) string {
+// settings of the session. Citus passes on to its workers what is set after that was asked for: the whole message, so
+// BEGIN is another one.
+func (postgresEngine) beginSQL(s Settings, o *options) []string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
 		lock, statement = o.timeouts(s)
@@ -127,10 +128,11 @@ func (postgresEngine) beginSQL(s Settings, o *options) string {
 	}
 	local := setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
 		setLocal("idle_in_transaction_session_timeout", idle)
+	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
 	if local != "" && s.Cluster == ClusterCitus {
-		local = "SET LOCAL citus.propagate_set_commands = 'local';" + local
+		return []string{begin, "SET LOCAL citus.propagate_set_commands = 'local';" + local}
 	}
-	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;" + local
+	return []string{begin + local}
 }
 
 func setLocal(name string, d time.Duration) string {

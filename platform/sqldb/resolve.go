@@ -24,6 +24,8 @@ const (
 // is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock, one inside
 // the server. A caller that goes away does not end the look-up.
 //
+// A change that surely was not made, and must be all the same, is made by ask in the same way, and counted nowhere.
+//
 // Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and
 // lost where neither could be found out.
 func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Context) (applied bool, err error)) error {
@@ -34,30 +36,30 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 
+	outcome, _ := OutcomeOf(lost)
+	doubt := outcome == Unknown
+	count := func(result string) {
+		if doubt {
+			db.metrics.resolved.WithLabelValues(result).Inc()
+		}
+	}
 	for {
 		applied, err := ask(ctx)
 		switch {
 		case err == nil && applied:
-			db.metrics.resolved.WithLabelValues(resultCommitted).Inc()
+			count(resultCommitted)
 			return nil
 		case err == nil:
-			db.metrics.resolved.WithLabelValues(resultAborted).Inc()
+			count(resultAborted)
 			return AsNotApplied(Classify(lost, true))
 		case !passes(err) || !pause(ctx, resolveInterval):
-			db.metrics.resolved.WithLabelValues(resultUnknown).Inc()
-			db.countUnresolved(lost)
+			count(resultUnknown)
+			if doubt {
+				db.metrics.unknown.WithLabelValues(Classify(lost, true).operation).Inc()
+			}
 			return lost
 		}
 	}
-}
-
-// countUnresolved counts a change by the operation that it ended with.
-func (db *DB) countUnresolved(lost error) {
-	operation := operationOnce
-	if e, ok := errors.AsType[*Error](lost); ok && e.operation != "" {
-		operation = e.operation
-	}
-	db.metrics.unknown.WithLabelValues(operation).Inc()
 }
 
 // countUnknown notes which operation ended with an unknown outcome, and counts it, unless the caller resolves it. What

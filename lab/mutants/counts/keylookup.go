@@ -39,10 +39,10 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 
 	q := s.newRequest(r)
 	answer, err := s.changes.Do(ctx, q)
-	if errors.Is(err, groupcommit.ErrSplit) { // it may be free by now, and is told which count is not
+	if errors.Is(err, groupcommit.ErrSplit) { // its counts may be free by now; if not, the answer names one that is not
 		answer, err = s.changeAlone(ctx, q, 0)
 	}
-	if waits := answer.HeldUp && err == nil; waits || errors.Is(err, groupcommit.ErrSplit) {
+	if isHeldUp(answer, err) {
 		answer, err = groupcommit.Retry(ctx, s.patient, q.waitsFor(answer), since,
 			func(lockWait time.Duration) (counting.Answer, error) { return s.changeAlone(ctx, q, lockWait) })
 	}
@@ -103,32 +103,44 @@ const (
 	// glance is the wait for a row that another session is inserting, which cannot be skipped, in a group of several
 	// lanes.
 	glance = 5 * time.Millisecond
-	// aloneWait bounds the wait of a request that is tried alone for a count that has stayed locked. It holds other counts
-	// meanwhile.
+	// aloneWait bounds the wait of a request that is tried alone for a count that has stayed locked, and of each request
+	// for a key. It holds other counts meanwhile.
 	aloneWait = 25 * time.Millisecond
 )
 
-// waitsFor returns what holds a request up: a count, or what another session is taking or creating.
+// isHeldUp reports whether another session had what a request needs, and nothing was decided.
+func isHeldUp(a counting.Answer, err error) bool {
+	return err == nil && a.HeldUp || errors.Is(err, groupcommit.ErrSplit) || sqldb.LockTimedOut(err)
+}
+
+// waitsFor returns what holds a request up: a locked count, a key that another session is taking, or a count that it is
+// creating, for which the first one stands.
 func (q request) waitsFor(a counting.Answer) any {
-	if a.HeldUp {
+	switch {
+	case a.HeldUp:
 		return string(q.Changes[a.Index].ItemID)
+	case q.Key.Value != "":
+		return counting.KeyID{Caller: q.Key.Caller, Value: q.Key.Value}
 	}
-	return q.Key
+	return q.ids[0]
 }
 
 // changeAlone tries a request once, in a separate transaction. Without a wait it passes over locked counts.
 func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Duration) (counting.Answer, error) {
 	var waited time.Duration
-	skips, wait := lockWait == 0, max(lockWait, glance)
+	skips := lockWait == 0
+	if skips {
+		lockWait = glance
+	}
 	defer func() { s.limits.Contention.Waited(contention.InDatabase, waited) }()
 
 	change := func(ctx context.Context, tx *sqlx.Tx, a *groupcommit.Attempt) ([]*counting.Answer, error) {
-		a.LockWait, a.SkipLocked = wait, skips
+		a.LockWait, a.SkipLocked = lockWait, skips
 		answers, err := s.change(ctx, tx, a, []request{q})
 		waited = a.Waited
 		return answers, err
 	}
-	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(wait))
+	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(lockWait))
 	switch {
 	case err != nil:
 		return counting.Answer{}, err

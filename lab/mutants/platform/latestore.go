@@ -5,6 +5,7 @@ package groupcommit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,30 +15,33 @@ import (
 )
 
 // Transact makes a change that is in no group: it runs fn in a READ COMMITTED transaction whose outcome a slot proves,
-// and returns the result of the run that was committed. The last statement stores the result in the slot, as JSON.
+// and returns the result of the run that was committed. The last statement stores the result in the slot, as JSON. If fn
+// has called [Attempt.Encode], its own last statement has done so.
 //
 // After a COMMIT whose answer was lost the slot is asked, until ctx's deadline, and the stored result is returned. What
 // surely never commits is run again, three times at most, as it is after a deadlock: fn must have no effects outside
 // the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
 // those of [sqldb.DB.InTx] and ErrNoSlot.
 func Transact[R any](
-	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx) (R, error), options ...sqldb.Option,
+	ctx context.Context, s *Slots, fn func(ctx context.Context, tx *sqlx.Tx, a *Attempt) (R, error),
+	options ...sqldb.Option,
 ) (R, error) {
 	var result R
 	var refusal error // fn's own
 	stored, err := s.prove(ctx, Attempt{}, func(ctx context.Context, a *Attempt) error {
 		var made R
 		run := func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			made, err = fn(ctx, tx)
+			a.Answers = nil
+			made, err = fn(ctx, tx, a)
 			return err
 		}
 
 		err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
-		if _, ours := sqldb.OutcomeOf(err); err != nil && !ours {
+		if _, ours := sqldb.OutcomeOf(err); err != nil && !ours && !errors.Is(err, ErrNoSlot) {
 			refusal = err
 			return errRolledBack
 		}
-		if err != nil {
+		if err != nil || a.Answers != nil {
 			return err
 		}
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return a.Store(ctx, tx, made) })

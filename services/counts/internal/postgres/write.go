@@ -53,13 +53,13 @@ func create(
 }
 
 // writeSQL returns the last statement of a transaction: it changes counts that are locked, takes keys and writes the
-// slot, in one round trip, and counts the rows of each. keys is takeKeysSQL, or empty; only is the one of
-// addSeveralSQL.
+// slot, in one round trip, and counts the rows of each. keys is takeKeysSQL, or empty; only adds the
+// shard's condition.
 func writeSQL(keys string, only condition) string {
-	taken := "0"
+	taken := "SELECT 0 AS n"
 	if keys != "" {
 		keys = ", taken AS (" + keys + "\n    RETURNING 1\n)"
-		taken = "(SELECT count(*) FROM taken)"
+		taken = "SELECT count(*) AS n FROM taken"
 	}
 	return `/* UPDATE counts.count_values UPDATE counts.slots */
 WITH changed AS (
@@ -83,8 +83,11 @@ WITH changed AS (
        AND attempt = $7 - 1
     RETURNING 1
 )` + keys + `
-SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM removed) AS written, ` + taken + ` AS taken,
-       (SELECT count(*) FROM stored) AS stored`
+SELECT c.n + r.n AS written, k.n AS taken, s.n AS stored
+  FROM (SELECT count(*) AS n FROM changed) c,
+       (SELECT count(*) AS n FROM removed) r,
+       (` + taken + `) k,
+       (SELECT count(*) AS n FROM stored) s`
 }
 
 // takeKeysSQL takes keys in byte order. It takes over expired ones.

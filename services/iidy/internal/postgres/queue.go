@@ -54,7 +54,7 @@ func acquire(ctx context.Context, permits *semaphore.Weighted, within time.Durat
 // txFunc makes a change in a transaction. It may be called again, when what it did was rolled back.
 type txFunc[R any] func(ctx context.Context, tx *sqlx.Tx) (R, error)
 
-// run leaves it to groupcommit.Transact to store the result.
+// run adapts f to groupcommit.Transact, which stores the result.
 func (f txFunc[R]) run(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (R, error) {
 	return f(ctx, tx)
 }
