@@ -23,9 +23,9 @@ type Share struct {
 	held map[any]int // by key
 }
 
-// NewShare returns a Share that lets half of maxInFlight requests wait, and a sixth of maxInFlight for one key; at least
-// one in each case. Two locked keys, such as of an item and of its list, leave room for others. It counts refusals in m,
-// which may be nil.
+// NewShare returns a Share that lets half of maxInFlight requests wait, and a sixth of maxInFlight for one key; at
+// least one in each case. Two locked keys, such as of an item and of its list, leave room for others. It counts
+// refusals in m, which may be nil.
 func NewShare(maxInFlight int, m *Metrics) *Share {
 	return &Share{
 		metrics: m, perKey: max(maxInFlight/6, 1), free: max(maxInFlight/2, 1), held: make(map[any]int),

@@ -14,9 +14,9 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Transact makes a change that is in no group: it runs fn in a READ COMMITTED transaction whose outcome a slot proves,
-// and returns the result of the run that was committed. The last statement stores the result in the slot, as JSON. If fn
-// has called [Attempt.Encode], its own last statement has done so.
+// Transact makes a change that is in no group: it runs fn in a READ COMMITTED transaction whose outcome a slot
+// proves, and returns the result of the run that was committed. The last statement stores the result in the slot, as
+// JSON. If fn has called [Attempt.Encode], its own last statement has done so.
 //
 // After a COMMIT whose answer was lost the slot is asked, until ctx's deadline, and the stored result is returned. What
 // surely never commits is run again, three times at most, as it is after a deadlock: fn must have no effects outside
