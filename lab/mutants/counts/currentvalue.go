@@ -110,8 +110,8 @@ func (d *decider) decide(r Request) Answer {
 		}
 		return a
 	}
-	if slices.ContainsFunc(r.Changes, func(c Change) bool { return d.Locked[c.ItemID] }) {
-		return Answer{HeldUp: true}
+	if i := slices.IndexFunc(r.Changes, func(c Change) bool { return d.Locked[c.ItemID] }); i >= 0 {
+		return Answer{HeldUp: true, Index: i}
 	}
 
 	a := d.apply(r)
