@@ -30,8 +30,8 @@ type line struct {
 	turns   *semaphore.Weighted
 }
 
-// NewPatient returns a Patient that uses so many connections, two at least. longest bounds a try's wait for a lock that
-// has stayed taken.
+// NewPatient returns a Patient that uses so many connections, two at least. longest bounds a try's wait for a row that
+// has stayed locked.
 func NewPatient(l Limits, conns int, longest time.Duration) *Patient {
 	half := func() line { return line{turns: semaphore.NewWeighted(int64(max(conns/2, 1)))} }
 	return &Patient{limits: l, longest: longest, fresh: half(), stuck: half()}
@@ -70,6 +70,7 @@ func Retry[R any](
 		return result, contention.ErrCrowded
 	}
 	defer p.limits.Share.Give(key)
+
 	l := &p.fresh
 	l.callers.Add(1)
 	defer func() { l.callers.Add(-1) }()

@@ -36,29 +36,32 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 
-	outcome, _ := OutcomeOf(lost)
-	doubt := outcome == Unknown
-	count := func(result string) {
-		if doubt {
-			db.metrics.resolved.WithLabelValues(result).Inc()
-		}
-	}
 	for {
 		applied, err := ask(ctx)
 		switch {
 		case err == nil && applied:
-			count(resultCommitted)
+			db.countResolved(lost, resultCommitted)
 			return nil
 		case err == nil:
-			count(resultAborted)
+			db.countResolved(lost, resultAborted)
 			return AsNotApplied(Classify(lost, true))
 		case !passes(err) || !pause(ctx, resolveInterval):
-			count(resultUnknown)
-			if doubt {
-				db.metrics.unknown.WithLabelValues(Classify(lost, true).operation).Inc()
-			}
+			db.countResolved(lost, resultUnknown)
 			return lost
 		}
+	}
+}
+
+// countResolved counts what was found out about a lost answer.
+func (db *DB) countResolved(lost error, result string) {
+	e, ok := errors.AsType[*Error](lost)
+	if !ok || e.Outcome != Unknown {
+		return
+	}
+
+	db.metrics.resolved.WithLabelValues(result).Inc()
+	if result == resultUnknown {
+		db.metrics.unknown.WithLabelValues(e.operation).Inc()
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 
 	q := s.newRequest(r)
 	answer, err := s.changes.Do(ctx, q)
-	if errors.Is(err, groupcommit.ErrSplit) { // its counts may be free by now; if not, the answer names one that is not
+	if errors.Is(err, groupcommit.ErrSplit) { // the counts may be free by now; if not, the answer names a locked one
 		answer, err = s.changeAlone(ctx, q, 0)
 	}
 	if isHeldUp(answer, err) {
@@ -113,8 +113,8 @@ func isHeldUp(a counting.Answer, err error) bool {
 	return err == nil && a.HeldUp || errors.Is(err, groupcommit.ErrSplit) || sqldb.LockTimedOut(err)
 }
 
-// waitsFor returns what holds a request up: a locked count, a key that another session is taking, or a count that it is
-// creating, for which the first one stands.
+// waitsFor returns what the request waits for: a count that is locked, or the request's key or first count, when
+// another session is taking the key or creating a count.
 func (q request) waitsFor(a counting.Answer) any {
 	switch {
 	case a.HeldUp:

@@ -106,6 +106,6 @@ func TestCallersOfLockedStatusHoldAShare(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := s.Count(t.Context()); err != nil || n != places || share.Free() != 3*places {
-		t.Errorf("count %d, %v, %d free places; want %d and twice as many", n, err, share.Free(), places)
+		t.Errorf("count %d, %v, %d free places; want %d and three times as many", n, err, share.Free(), places)
 	}
 }

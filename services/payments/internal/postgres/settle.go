@@ -43,12 +43,13 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 		found, err = s.settles.Do(ctx, settlement{h, p, receipt})
 		return err
 	}
-	patient, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	inTime, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
+
 	err = settle(ctx)
 	outcome, ofDatabase := sqldb.OutcomeOf(err)
 	if ofDatabase && outcome == sqldb.NotApplied { // it may be restarting, and the card is charged
-		err = s.options.DB.Resolve(patient, err, func(ctx context.Context) (bool, error) { return true, settle(ctx) })
+		err = s.options.DB.Resolve(inTime, err, func(ctx context.Context) (bool, error) { return true, settle(ctx) })
 	}
 	switch {
 	case err != nil:
