@@ -16,11 +16,13 @@ import (
 const lateChanges = "late changes"
 
 const (
-	lateItems = 24
-	// The leases of the items end from the shortest one on, at this distance.
-	lateEvery = 200 * time.Millisecond
-	// lateBefore is how long before its lease's end a change is sent.
-	lateBefore = 250 * time.Millisecond
+	// lateClaims hold lateItems each. Their leases end from the shortest one on, at this distance.
+	lateClaims, lateItems = 6, 9
+	lateEvery             = 500 * time.Millisecond
+	// lateBefore is how long before the end of a lease the first of its changes is sent.
+	lateBefore = 120 * time.Millisecond
+	// lateAfter is how long after the end of a lease the list is unlocked. A try waits longer for a lock.
+	lateAfter = history.ClockSlack + time.Millisecond
 )
 
 // lateLock is one time that a list was locked, with the changes that were sent meanwhile.
@@ -34,12 +36,11 @@ type lateChange struct {
 	changed int64
 }
 
-// lock locks the rows of a list that is worked on, and changes those of another list,
-// each of which is leased to a claim of its own. The leases end one after the other, and
-// just before, each claim's holder sends a change, which waits for the lock. What gets its
-// row when the lease is over must change nothing: it comes after this transaction's
-// change, and that after the lease. A row that was locked and not changed could be taken
-// as changed before the lock.
+// lock locks the rows of a list that is worked on, and changes those of another list, which are leased. The leases end
+// one after the other, and just before, their holders send changes, which wait for the lock. What gets its row when the
+// lease is over must change nothing: it comes after this transaction's change, and that after the lease. A row that was
+// locked and not changed could be taken as changed before the lock. The list is unlocked right after the end of a
+// lease, while tries that began before it still wait.
 func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	late := &lateLock{}
 	w.mu.Lock()
@@ -52,40 +53,52 @@ func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 		return err //nolint:wrapcheck // the fault names itself
 	}
 	locked, err := tx.ExecContext(ctx, `UPDATE iidy.lists SET attempts = attempts WHERE list = $1`, name)
-	for i, claim := range claims {
-		w.lateSent.Go(func() { w.sendLate(context.WithoutCancel(ctx), late, w.api.List(name), i, claim) })
+	for _, claim := range claims {
+		for i := range claim.Entries {
+			w.lateSent.Go(func() { w.sendLate(context.WithoutCancel(ctx), late, w.api.List(name), i, claim) })
+		}
 	}
+
 	err = hold(locked, err)
+	for _, claim := range claims {
+		if left := time.Until(claim.Until); left > 0 {
+			fault.Wait(ctx, left+lateAfter)
+			break
+		}
+	}
 	late.unlocked = time.Now()
 	return err
 }
 
-// claimEach fills a list and claims its items one by one.
+// claimEach fills a list and claims its items.
 func claimEach(ctx context.Context, list *api.List) (claims []api.Claim) {
-	items := make([]string, lateItems)
+	items := make([]string, lateClaims*lateItems)
 	for i := range items {
 		items[i] = fmt.Sprintf("%03d", i)
 	}
 	if _, err := list.Add(ctx, items...); err != nil {
 		return nil
 	}
-	for i := range items {
-		claim, err := list.Claim(ctx, 1, workLease+time.Duration(i)*lateEvery)
-		if err == nil && len(claim.Entries) > 0 {
+
+	for i := range lateClaims {
+		claim, err := list.Claim(ctx, lateItems, workLease+time.Duration(i)*lateEvery)
+		if err == nil {
 			claims = append(claims, claim)
 		}
 	}
 	return claims
 }
 
-// sendLate sends a change of a claim just before the end of its lease.
+// sendLate sends a change of an item just before the end of its lease.
 func (w *iidy) sendLate(ctx context.Context, late *lateLock, list *api.List, i int, claim api.Claim) {
 	change := list.IncrementClaimed
 	if i%2 == 0 {
 		change = list.DeleteClaimed
 	}
-	fault.Wait(ctx, time.Until(claim.Until)-lateBefore)
-	n, err := change(ctx, claim.ID, claim.Entries[0].Item)
+	before := lateBefore * time.Duration(lateItems-i) / lateItems
+
+	fault.Wait(ctx, time.Until(claim.Until)-before)
+	n, err := change(ctx, claim.ID, claim.Entries[i].Item)
 	if err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
