@@ -54,7 +54,8 @@ func create(
 
 // writeSQL returns the last statement of a transaction: it changes counts that are locked, takes keys and writes the
 // slot, in one round trip, and counts the rows of each. keys is takeKeysSQL, or empty; only adds the
-// shard's condition.
+// shard's condition. The CASE has no operand, because Citus passes CASE w.kind WHEN 'add' on to a worker as
+// CASE w.kind WHEN (w.kind = 'add').
 func writeSQL(keys string, only condition) string {
 	taken := "SELECT 0 AS n"
 	if keys != "" {
@@ -64,7 +65,7 @@ func writeSQL(keys string, only condition) string {
 	return `/* UPDATE counts.count_values UPDATE counts.slots */
 WITH changed AS (
     UPDATE counts.count_values v
-       SET current_value = CASE w.kind WHEN 'add' THEN v.current_value + w.n ELSE w.n END, last_updated_at = $4
+       SET current_value = CASE WHEN w.kind = 'add' THEN v.current_value + w.n ELSE w.n END, last_updated_at = $4
       FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w (item_id, kind, n)
      WHERE v.item_id = w.item_id
        AND w.kind <> 'remove'` + only("v.item_id = ANY ($1)") + `

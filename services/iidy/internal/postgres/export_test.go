@@ -47,7 +47,7 @@ func Kept() map[string]int {
 // CitusStatements returns what is sent to a cluster in one statement, with its arguments.
 func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
 	t, lists, items := onCitus(), pq.StringArray{string(list)}, pq.StringArray{"a"}
-	group := []any{string(list), uuid.NewString(), 1, "50ms", lists, items, pq.Int64Array{1}, lists}
+	group := []any{uuid.NewString(), 1, "50ms", string(list), lists, items, pq.Int64Array{1}, lists}
 	statements := map[string][]any{
 		t.get:     {lists, items, lists},
 		t.claim:   {string(list), "", 10, 1, longHead, 1 << 20},
