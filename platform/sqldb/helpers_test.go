@@ -132,19 +132,17 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return increment(ctx, db) }
 }
 
-// resolvedTx returns a call that adds 1 to a in a transaction, and resolves a lost answer as resolvedOnce does.
+// resolvedTx returns a call that adds 1 to a in a transaction, and looks at a when the answer was lost: the
+// first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
 		return resolved(db, incrementTx(db, sqldb.Proven()), err)
 	}
 }
 
-// resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the
-// first time it cannot be reached, the second time it gives the answer, or the error.
-func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
-	return func(db *sqldb.DB) func(context.Context) error {
-		return resolved(db, func(ctx context.Context) error { return increment(ctx, db, sqldb.Proven()) }, err)
-	}
+// resolvedOnce returns a call that adds 1 to a by a single statement, and resolves a lost answer as resolvedTx does.
+func resolvedOnce(db *sqldb.DB) func(context.Context) error {
+	return resolved(db, func(ctx context.Context) error { return increment(ctx, db, sqldb.Proven()) }, nil)
 }
 
 func resolved(db *sqldb.DB, change func(context.Context) error, err error) func(context.Context) error {
