@@ -27,15 +27,11 @@ func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 		return "", err
 	}
 
-	var kind Engine
-	switch parsed.Scheme {
-	case "postgres", "postgresql":
-		kind = PostgreSQL
-	case "mysql", "mariadb":
-		kind = MySQL
-	}
+	kind, ok := map[string]Engine{
+		"postgres": PostgreSQL, "postgresql": PostgreSQL, "mysql": MySQL, "mariadb": MySQL,
+	}[parsed.Scheme]
 	switch {
-	case slices.Contains(known, kind), len(known) == 0 && kind != "":
+	case ok && (len(known) == 0 || slices.Contains(known, kind)):
 		return kind, nil
 	case len(known) == 1:
 		return "", fmt.Errorf("the database URL must begin with %s://", known[0])
