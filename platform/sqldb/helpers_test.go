@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -207,32 +206,9 @@ func waitBlocked(t *testing.T, db *sqldb.DB, n int) {
 	})
 }
 
-// hold locks a counter in a transaction of its own until the returned function
-// is called, which commits.
+// hold locks a counter in a transaction of its own until the returned function is called, which commits, or the test
+// ends.
 func hold(t *testing.T, db *sqldb.DB, id string) (release func()) {
 	t.Helper()
-	locked, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
-			if err := add(ctx, tx, id, 0); err != nil {
-				return err
-			}
-			close(locked)
-			<-free
-			return nil
-		})
-	}()
-	select {
-	case <-locked:
-	case err := <-done:
-		t.Fatalf("hold %s: %v", id, err)
-	}
-	release = sync.OnceFunc(func() {
-		close(free)
-		if err := <-done; err != nil {
-			t.Errorf("hold %s: %v", id, err)
-		}
-	})
-	t.Cleanup(release)
-	return release
+	return apptest.Hold(t, db.Pool(), `UPDATE counter SET n = n + 0 WHERE id = '`+id+`'`).Commit
 }

@@ -284,34 +284,6 @@ func TestDeadClientsStatementIsNotApplied(t *testing.T) {
 	wantValue(t, direct, "a", 0)
 }
 
-// TestTerminatedInTheMiddle: lib/pq hides 57P01 behind driver.ErrBadConn.
-func TestTerminatedInTheMiddle(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	direct := open(t, url)
-	db := open(t, url, func(s *sqldb.Settings) { s.ApplicationName = "victim" })
-	for name, c := range map[string]struct {
-		call    func(context.Context) error
-		outcome sqldb.Outcome
-	}{
-		"Once": {incrementOnce(db), sqldb.Unknown},
-		"InTx": {incrementTx(db), sqldb.NotApplied},
-	} {
-		release := hold(t, direct, "a")
-		done := make(chan error, 1)
-		go func() { done <- c.call(context.WithoutCancel(t.Context())) }()
-		waitBlocked(t, direct, 1)
-		execute(t, direct, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE application_name = 'victim' AND datname = current_database()`)
-		err := <-done
-		if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != c.outcome {
-			t.Errorf("%s: got %v", name, err)
-		}
-		release()
-	}
-	wantValue(t, direct, "a", 0)
-}
-
 // TestResolveAsksAgain: after an internal error of the server, which may pass, and not after a mistake in a statement.
 func TestResolveAsksAgain(t *testing.T) {
 	t.Parallel()
