@@ -158,14 +158,6 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// makeReadOnly sets default_transaction_read_only of the database for sessions to come.
-func makeReadOnly(t *testing.T, admin *sqldb.DB, value string) {
-	t.Helper()
-	execute(t, admin, `DO $$ BEGIN
-		EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database());
-	END $$`)
-}
-
 // TestASessionThatBecomesReadOnly: a primary that an operator makes read only answers with 25006 on the sessions that
 // are open. They are closed.
 func TestASessionThatBecomesReadOnly(t *testing.T) {
@@ -187,23 +179,4 @@ func TestASessionThatBecomesReadOnly(t *testing.T) {
 			t.Errorf("the next session: %v", err)
 		}
 	}
-}
-
-// TestPoolerWhoseFirstServerWasReadOnly: PgBouncer tells every client what its first server said of itself, long after
-// that one takes changes. A pool behind it does not ask.
-func TestPoolerWhoseFirstServerWasReadOnly(t *testing.T) {
-	t.Parallel()
-	dsn := counterDatabase(t)
-	admin := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns, s.ApplicationName = 1, "admin" })
-	wantValue(t, admin, "a", 0)
-	makeReadOnly(t, admin, "on")
-	db := pooled(t, dsn)
-	for range 2 {
-		wantError(t, increment(t.Context(), db), sqldb.NotApplied, sqldb.Connection)
-	}
-	makeReadOnly(t, admin, "off")
-	execute(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-	waittest.Eventually(t, "the pool serves", func() bool { return increment(t.Context(), db) == nil })
-	wantValue(t, admin, "a", 1)
 }

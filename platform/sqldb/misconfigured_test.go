@@ -40,8 +40,8 @@ func (l sslListener) Accept() (net.Conn, error) {
 	}
 }
 
-// tlsServer starts a server with TLS whose certificate, for 127.0.0.1 and example.com, has no known authority. It ends
-// each session after the handshake. It returns its host:port and the files of the certificate and its key.
+// tlsServer starts a server with TLS whose certificate, for 127.0.0.1 and example.com, has no known authority. It says
+// nothing after the handshake. It returns its host:port and the files of the certificate and its key.
 func tlsServer(t *testing.T, clients tls.ClientAuthType) (addr, certificate, key string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -101,7 +101,7 @@ func TestMisconfigured(t *testing.T) {
 		"client certificate missing":   {demanding, true},
 		"client key for all":           {mine + write(t, "client.key", []byte("any"), 0o444), true},
 		"client key missing":           {mine + "/nowhere/client.key", true},
-		"client certificate accepted":  {mine + key, false},
+		"client certificate accepted":  {mine + key + "&connect_timeout=1", false},
 		"wrong password":               {strings.Replace(plain, "@", "wrong@", 1), true},
 		"unknown database":             {strings.Replace(plain, "/rowlock_test", "/ghost_test", 1), true},
 		"no server":                    {"postgres://app@127.0.0.1:1/x?sslmode=disable", false},

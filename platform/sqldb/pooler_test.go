@@ -52,7 +52,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 	direct := counterDatabase(t)
 	db := pooled(t, direct)
 	waittest.Together(t, 16, func(i int) error {
-		for j := range 15 {
+		for j := range 8 {
 			var text, pair string
 			want := fmt.Sprintf("%d-%d", i, j)
 			err := errors.Join(
@@ -65,7 +65,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 		}
 		return nil
 	})
-	wantValue(t, open(t, direct), "a", 2*16*15)
+	wantValue(t, open(t, direct), "a", 2*16*8)
 }
 
 // TestPoolerOnceTimesOut: without a startup parameter the server has no timeout,

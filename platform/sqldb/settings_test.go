@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -199,26 +200,18 @@ func TestSilentServer(t *testing.T) {
 func TestTwoPoolsNeedTwoNames(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	s := Settings{URL: "postgres://app@db/x?sslmode=disable"}
-	first, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := first.Close(); err != nil {
-			t.Error(err)
+	pool := func(name string) error {
+		s := Settings{URL: "postgres://app@db/x?sslmode=disable", Name: name}
+		db, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
+		if err == nil {
+			t.Cleanup(func() { _ = db.Close() })
 		}
-	}()
-	_, err = Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err == nil || !strings.Contains(err.Error(), `named "main"`) {
-		t.Fatalf("got %v, want the name of the pool", err)
+		return err
 	}
-	s.Name = "ledger"
-	second, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Close(); err != nil {
+	if err := errors.Join(pool(""), pool("ledger")); err != nil {
 		t.Error(err)
+	}
+	if err := pool(""); err == nil || !strings.Contains(err.Error(), `named "main"`) {
+		t.Errorf("got %v, want the name of the pool", err)
 	}
 }
