@@ -151,8 +151,8 @@ func (s store) raiseOldest(version int64) string {
 		s.Tablename(), oldestColumn, s.marks[version].oldest)
 }
 
-// versions returns the newest migration in the schema, and the newest one that a program must know to run on it; 0 if it
-// need not know any.
+// versions returns the newest migration in the schema, and the newest one that a program must know to run on it; 0 if
+// it need not know any.
 func (s store) versions(ctx context.Context, db database.DBTxConn) (current, oldest int64, err error) {
 	query := fmt.Sprintf("SELECT max(version_id), max(%s) FROM %s", oldestColumn, s.Tablename())
 	err = db.QueryRowContext(ctx, query).Scan(&current, &oldest)

@@ -36,11 +36,11 @@ func (m *migrator) undistributed(ctx context.Context) (bool, error) {
 func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	var comment string
 	var citus, byHand bool
-	err = m.db.QueryRowContext(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
+	err = m.ask(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
 		"EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", m.history).Scan(&comment, &citus)
 	count, marked := strings.CutPrefix(comment, distributedMark)
 	if err == nil && citus && !marked && !m.src.onCitus() { // pg_dist_partition is the extension's
-		err = m.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
+		err = m.ask(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
 			"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
 	}
 

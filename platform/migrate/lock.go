@@ -83,7 +83,7 @@ func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
 
 	var pid int64
 	var role, application string
-	err = m.db.QueryRowContext(bounded, m.dialect.holder).Scan(&pid, &role, &application)
+	err = m.ask(bounded, m.dialect.holder).Scan(&pid, &role, &application)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "a session that has just released it", nil

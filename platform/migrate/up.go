@@ -173,8 +173,8 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 
 	// A breaking migration that the program does not know refuses it.
 	m.known = slices.Max(slices.Collect(maps.Keys(m.store.marks)))
-	oldest := int64(0)
-	m.current, oldest, err = m.store.versions(bounded, m.db)
+	current, oldest, err := m.store.versions(bounded, m.db)
+	m.current = current
 	if err == nil && oldest > m.known {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, which needs a program that knows version %d or more, "+
 			"and this one knows up to %d; run a newer program", m.src.Schema, ErrSchemaNewer, m.current, oldest, m.known)
@@ -273,6 +273,11 @@ func (m *migrator) announce(ctx context.Context, p *goose.Provider) error {
 	}
 
 	return m.inTx(ctx, m.store.raiseOldest(versions[next]))
+}
+
+// ask reads one row. A read may be sent twice, so it needs no connection of its own.
+func (m *migrator) ask(ctx context.Context, query string, args ...any) *sql.Row {
+	return m.db.QueryRowContext(ctx, query, args...) //nolint:forbidigo // as above
 }
 
 // inTx runs statements in one transaction, which begins with the dialect's settings.

@@ -86,7 +86,7 @@ func TestLostReply(t *testing.T) {
 				}
 				for _, operation := range []string{"statement", "transaction"} {
 					counted += apptest.Gathered(t, reg,
-						fmt.Sprintf(`rowlock_outcome_unknown_total{operation="%s",pool="main"}`, operation))
+						fmt.Sprintf(`rowlock_outcome_unknown_total{operation=%q,pool="main"}`, operation))
 				}
 				if counted != unknown {
 					t.Errorf("counted %v unknown outcomes, want %v", counted, unknown)
@@ -202,8 +202,8 @@ func TestIdleConnectionsAreChecked(t *testing.T) {
 	wantValue(t, direct, "a", want)
 }
 
-// TestBlackHole: every call with a near deadline ends although the network drops everything, also the request to cancel.
-// The calls wait at the same time, each on a network of its own.
+// TestBlackHole: every call with a near deadline ends although the network drops everything, also the request to
+// cancel. The calls wait at the same time, each on a network of its own.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)

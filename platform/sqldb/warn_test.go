@@ -43,7 +43,8 @@ func TestWarn(t *testing.T) {
 		},
 		"MariaDB": {
 			sqldb.Settings{URL: maria, MaxOpenConns: 100_000},
-			[]string{"another innodb_flush_log_at_trx_commit than 1", "superuser", tooMany}, nil,
+			[]string{"another innodb_flush_log_at_trx_commit than 1", "superuser", tooMany},
+			nil,
 		},
 	} {
 		got := warnings(t, c.settings)
