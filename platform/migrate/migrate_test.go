@@ -107,7 +107,7 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	url := dbtest.Empty(t)
 	up(t, url, source())
 	db := dbtest.Dial(t, url)
-	role, roleURL := newRole(t, db, url)
+	role, roleURL := dbtest.Role(t, url)
 	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
 	holder := holdLock(t, db)
@@ -131,7 +131,7 @@ func TestSchemaMadeByAnother(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	db := dbtest.Dial(t, url)
-	role, roleURL := newRole(t, db, url)
+	role, roleURL := dbtest.Role(t, url)
 	apptest.Execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role, `CREATE SCHEMA shop_meta AUTHORIZATION `+role)
 	src := source()
 	src.HistorySchema = "shop_meta"
@@ -196,7 +196,7 @@ func TestHolderOfTheLockIsNamed(t *testing.T) {
 	var pid int
 	var role string
 	scan(t, db, `SELECT pg_backend_pid(), current_user`, &pid, &role)
-	_, roleURL := newRole(t, dbtest.Dial(t, url), url)
+	_, roleURL := dbtest.Role(t, url)
 	holder := holdLock(t, db)
 	err := migrate.Up(t.Context(), roleURL, source(), 200*time.Millisecond, quiet())
 	want := fmt.Sprintf(`the session with pid %d of the role %q (application_name "mallory \"x\"") held the `+

@@ -11,10 +11,9 @@ import (
 func TestWarn(t *testing.T) {
 	t.Parallel()
 	url, maria := counterDatabase(t), dbtest.EmptyMariaDB(t)
-	direct := open(t, url)
-	_, plain := plainRole(t, direct, url)
-	role, warned := plainRole(t, direct, url+"&application_name=warned")
-	execute(t, direct, "ALTER ROLE "+role+" SET lock_timeout = '5s'")
+	_, plain := dbtest.Role(t, url)
+	role, bounded := dbtest.Role(t, url)
+	execute(t, open(t, url), "ALTER ROLE "+role+" SET lock_timeout = '5s'")
 	const noLockTimeout, tooMany = "the role has no lock_timeout", "may open 100000 connections"
 
 	for name, c := range map[string]struct {
@@ -39,7 +38,7 @@ func TestWarn(t *testing.T) {
 			sqldb.Settings{URL: plain, Cluster: sqldb.ClusterCitus}, []string{noLockTimeout}, []string{"may open"},
 		},
 		"Citus, a role with a lock_timeout": {
-			sqldb.Settings{URL: warned, Cluster: sqldb.ClusterCitus}, nil, []string{noLockTimeout},
+			sqldb.Settings{URL: bounded, Cluster: sqldb.ClusterCitus}, nil, []string{noLockTimeout},
 		},
 		"MariaDB": {
 			sqldb.Settings{URL: maria, MaxOpenConns: 100_000},
