@@ -133,7 +133,7 @@ func TestReadsAreRepeated(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
 	proxy := faultproxy.New(t, url)
-	db := open(t, proxy.DSN(url))
+	db := open(t, proxy.DSN(url), quick)
 	for _, how := range []faultproxy.How{faultproxy.FIN, faultproxy.RST} {
 		proxy.Cut(faultproxy.AfterStatement, how)
 		wantValue(t, db, "a", 0)
@@ -147,21 +147,12 @@ func TestReadsAreRepeated(t *testing.T) {
 	if proxy.Cuts() != 4 {
 		t.Errorf("%d cuts, want 4", proxy.Cuts())
 	}
-	// Three times in a row is an error, and a certain one.
+	// Three times in a row is an error, and a certain one. So is once, if the read timed out: the next would time out too.
+	read := func() error { return db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a") }
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Times(3))
-	err := db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a")
-	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
-}
-
-// TestReadThatTimedOutIsNotRepeated: the next would time out too.
-func TestReadThatTimedOutIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	proxy := faultproxy.New(t, url)
-	db := open(t, proxy.DSN(url), quick)
-	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang) // once: a second one would be answered
-	err := db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a")
-	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
+	wantError(t, read(), sqldb.NotApplied, sqldb.Connection)
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang)
+	wantError(t, read(), sqldb.NotApplied, sqldb.Connection)
 }
 
 // TestIdleConnectionsAreChecked: connections that ended while they were idle

@@ -38,21 +38,19 @@ func preparedIn(t *testing.T, db *sqldb.DB, n int, query func(i int) string) int
 	return held
 }
 
+// A session keeps up to 64 statements prepared, and none behind a pooler.
 func TestStatementsAreKeptPrepared(t *testing.T) {
 	t.Parallel()
-	if held := preparedIn(t, open(t, dbtest.Empty(t)), 10, func(int) string { return `SELECT $1::int` }); held != 1 {
+	same := func(int) string { return `SELECT $1::int` }
+	others := func(i int) string { return fmt.Sprintf(`SELECT $1::int -- %d`, i) }
+	if held := preparedIn(t, open(t, dbtest.Empty(t)), 10, same); held != 1 {
 		t.Errorf("one query left %d prepared statements, want 1", held)
 	}
-	db := open(t, dbtest.Empty(t))
-	if held := preparedIn(t, db, 100, func(i int) string { return fmt.Sprintf(`SELECT $1::int -- %d`, i) }); held != 64 {
+	if held := preparedIn(t, open(t, dbtest.Empty(t)), 100, others); held != 64 {
 		t.Errorf("100 queries left %d prepared statements, want 64", held)
 	}
-}
-
-func TestNothingIsPreparedBehindAPooler(t *testing.T) {
-	t.Parallel()
-	db := open(t, dbtest.PgBouncer(t, dbtest.Empty(t), 2), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
-	if held := preparedIn(t, db, 10, func(int) string { return `SELECT $1::int` }); held != 0 {
+	pooled := open(t, throughPgBouncer(t), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
+	if held := preparedIn(t, pooled, 10, same); held != 0 {
 		t.Errorf("%d prepared statements behind a pooler", held)
 	}
 }
