@@ -55,27 +55,7 @@ type Cluster struct {
 	nodes []*Node // the coordinator first
 }
 
-// Installed returns ErrNotInstalled if the server lacks the extension citus. It starts one to find out.
-func Installed(ctx context.Context, o localpg.Options) (err error) {
-	server, err := localpg.Start(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(ctx))) }()
-	return onSession(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
-		var installed bool
-		const query = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')"
-		if err := conn.QueryRowContext(ctx, query).Scan(&installed); err != nil {
-			return fmt.Errorf("look for the extension citus: %w", err)
-		}
-		if !installed {
-			return ErrNotInstalled
-		}
-		return nil
-	})
-}
-
-// Start starts a cluster. It fails with the first node if the extension is not installed; see [Installed].
+// Start starts a cluster. It returns ErrNotInstalled if the server lacks the extension.
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if o.Database == "" {
 		o.Database = "postgres"
@@ -107,6 +87,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 // start starts a server that can become a node. The nodes log in to each other with a common password.
 func (c *Cluster) start(ctx context.Context) (*Node, error) {
 	server, err := localpg.Start(ctx, c.options.Server)
+	if err != nil && strings.Contains(err.Error(), `could not access file "citus"`) { // of shared_preload_libraries
+		return nil, fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
@@ -25,8 +23,7 @@ const rootHome = "/var/lib/rowlock"
 // not enter the former (a clone below /root, for example).
 func home(ctx context.Context, o Options, user *guard.User) (dir string, err error) {
 	if o.Dir == "" {
-		sweep(ctx)
-		dir, err = guard.TempFolder(o.Parent, tempPattern)
+		dir, err = guard.TempFolder(o.Parent, "rowlock-postgres-*")
 	} else {
 		dir, err = filepath.Abs(o.Dir)
 		if err == nil {
@@ -61,41 +58,6 @@ func makeFolder(path string) error {
 		return err //nolint:wrapcheck // names the folder; the caller says what it is for
 	}
 	return os.Chmod(path, 0o755) //nolint:gosec,wrapcheck // as above
-}
-
-const (
-	// tempPattern names the folders of temporary servers.
-	tempPattern = "rowlock-postgres-*"
-	// sweepAfter is the age from which sweep considers them.
-	sweepAfter = 24 * time.Hour
-)
-
-// sweep removes the temporary servers of processes that were killed together with their guards at least
-// a day ago. It skips folders of other users and folders that are in use.
-func sweep(ctx context.Context) {
-	for _, parent := range guard.TempFolders() {
-		folders, err := filepath.Glob(filepath.Join(parent, tempPattern))
-		if err != nil {
-			return
-		}
-
-		for _, dir := range folders {
-			info, err := os.Lstat(dir)
-			if err != nil || time.Since(info.ModTime()) < sweepAfter {
-				continue
-			}
-
-			// Anybody can write to the parent: root must not follow another user's files.
-			if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || !info.IsDir() {
-				continue
-			}
-
-			if locks, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {
-				_ = os.RemoveAll(dir)
-				locks.release()
-			}
-		}
-	}
 }
 
 // clusterMajor returns the major version of the cluster in dir; 0 if there is none.

@@ -44,7 +44,7 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	if err != nil {
 		return installation{}, err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // programs for everybody, as in /usr/lib
+	if err := makeFolder(cache); err != nil {
 		return installation{}, fmt.Errorf("make the cache for PostgreSQL: %w", err)
 	}
 
@@ -64,7 +64,7 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	repository := cmp.Or(o.Environ[RepositoryVariable], mavenCentral)
 	o.sayf("No PostgreSQL server is installed: downloading %s from %s to %s", fetched, repository, home)
 
-	if err := download(ctx, repository, cache, home); err != nil {
+	if err := download(ctx, repository, home); err != nil {
 		return installation{}, fmt.Errorf("no PostgreSQL server is installed and none could be downloaded (%w): %s",
 			err, howToInstall)
 	}
@@ -87,20 +87,16 @@ func cacheDir(environ map[string]string) (string, error) {
 }
 
 // download fetches the archive, checks it against its published SHA-256, unpacks it and moves it to home.
-func download(ctx context.Context, repository, cache, home string) (err error) {
+func download(ctx context.Context, repository, home string) (err error) {
 	archive, err := fetchArchive(ctx, repository)
 	if err != nil {
 		return err
 	}
 
-	work, err := os.MkdirTemp(cache, "download-")
-	if err != nil {
-		return fmt.Errorf("make a folder for the download: %w", err)
-	}
+	work := home + ".new" // which a download that was killed may have left
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-
-	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // renamed to home below
-		return fmt.Errorf("open the download's folder: %w", err)
+	if err := errors.Join(os.RemoveAll(work), makeFolder(work)); err != nil {
+		return fmt.Errorf("make a folder for the download: %w", err)
 	}
 
 	if err := unpack(archive, work); err != nil {

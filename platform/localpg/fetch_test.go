@@ -75,7 +75,7 @@ func TestFetch(t *testing.T) {
 	if gets := repo.gets.Load(); gets != 1 {
 		t.Errorf("%d downloads, want 1: four starts share one", gets)
 	}
-	left, err := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "download-*"))
+	left, err := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "*.new"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the cache: %v %v", left, err)
 	}

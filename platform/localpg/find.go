@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/localpg/guard"
@@ -97,23 +96,20 @@ func find(ctx context.Context, environ map[string]string, folders []string) ([]i
 	}
 
 	var found []installation
-	var unusable []string
+	missing := ErrNotFound
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) || !exists(filepath.Join(dir, "postgres")) {
 			continue
 		}
-		if one, err := inspect(ctx, dir); err == nil {
-			found = append(found, one)
-		} else {
-			unusable = append(unusable, err.Error())
+		one, err := inspect(ctx, dir)
+		if err != nil {
+			missing = fmt.Errorf("%w; %w", missing, err)
+			continue
 		}
-	}
-
-	if len(found) == 0 && len(unusable) > 0 {
-		return nil, fmt.Errorf("%w (%s)", ErrNotFound, strings.Join(unusable, "; "))
+		found = append(found, one)
 	}
 	if len(found) == 0 {
-		return nil, ErrNotFound
+		return nil, missing
 	}
 
 	slices.SortStableFunc(found, func(a, b installation) int {

@@ -63,12 +63,10 @@ func acquire(ctx context.Context, o Options, dir string) (*locks, error) {
 		_ = syscall.Kill(pid, sig) // fails if it has just ended; the lock tells
 	})
 
-	// PostgreSQL refuses to start if the process id in its file now belongs to another process.
-	if err == nil {
-		err = os.RemoveAll(postmasterFile(dir))
-	}
-
 	l := &locks{owner, running}
+	if err == nil {
+		err = os.RemoveAll(postmasterFile(dir)) // PostgreSQL refuses to start if another process has its process id now
+	}
 	if err != nil {
 		l.release()
 		return nil, fmt.Errorf("clean up after a killed server: %w", err)

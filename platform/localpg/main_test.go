@@ -20,7 +20,7 @@ import (
 )
 
 // childVariable names the folder of the server that a process of this binary, started by a
-// test, runs until it is killed. A temporary server is made in a folder of that name.
+// test, runs until it is killed.
 const childVariable = "ROWLOCK_LOCALPG_CHILD"
 
 func TestMain(m *testing.M) {
@@ -32,11 +32,7 @@ func TestMain(m *testing.M) {
 
 // child starts a server, says so, and waits to be killed.
 func child(dir string) int {
-	o := Options{Dir: dir, Settings: quick()}
-	if strings.HasSuffix(dir, "temporary") {
-		o.Dir, o.Parent = "", dir
-	}
-	s, err := Start(context.Background(), o)
+	s, err := Start(context.Background(), Options{Dir: dir, Settings: quick()})
 	if err == nil {
 		_, err = os.Stdout.WriteString(s.URL("postgres") + "\n")
 	}

@@ -43,12 +43,8 @@ const (
 	immediateShutdown = syscall.SIGQUIT // end without a checkpoint; the next start recovers from the log
 )
 
-const (
-	// slowStart is the time after which a start reports that it is slow.
-	slowStart = 3 * time.Second
-	// guardGrace is the time that the guard gives the server to shut down in order before SIGKILL.
-	guardGrace = 20 * time.Second
-)
+// guardGrace is the time that the guard gives the server to shut down in order before SIGKILL.
+const guardGrace = 20 * time.Second
 
 // Start creates the cluster in o.Dir unless it exists and starts its server. It returns when the
 // server accepts connections, or with an error when ctx ends, after two minutes at the latest. It
@@ -111,27 +107,10 @@ func (s *Server) begin(ctx context.Context, prepare func(*Server, context.Contex
 		port = 0
 	}
 
-	end := s.reportSlowStart()
-	defer end()
 	if err := s.Start(ctx, port); err != nil {
 		return err
 	}
 	return s.user.WriteFile(portFile(s.dir), fmt.Sprintln(s.Port()))
-}
-
-// reportSlowStart writes a line if the start takes long, until the function that it returns is called.
-func (s *Server) reportSlowStart() (end func()) {
-	said := make(chan struct{})
-	slow := time.AfterFunc(slowStart, func() {
-		defer close(said)
-		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
-			s.LogFile())
-	})
-	return func() {
-		if !slow.Stop() {
-			<-said // the caller may now read the progress
-		}
-	}
 }
 
 // prepare finds the programs and creates the cluster unless it exists.

@@ -51,7 +51,8 @@ func TestLifecycle(t *testing.T) {
 
 	write(t, s.URL("postgres"), "CREATE TABLE kept (n int)")
 	none := func() error { return nil }
-	for name, end := range map[string]func() error{"Kill": s.Kill, "nothing": none} {
+	crash := func() error { return s.Crash(t.Context()) }
+	for name, end := range map[string]func() error{"Kill": s.Kill, "Crash": crash, "nothing": none} {
 		port, pid := s.Port(), s.PID()
 		if err := end(); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -85,7 +86,7 @@ func TestLifecycle(t *testing.T) {
 }
 
 // The owner is killed, alone or with the guard: the server stops in order, and a start, which waits
-// for that, finds everything in place. A temporary server's folder is removed.
+// for that, finds everything in place.
 func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	for name, both := range map[string]bool{"alone": false, "with its guard": true} {
@@ -111,45 +112,6 @@ func TestOwnerKilled(t *testing.T) {
 				t.Error("the server was not shut down in order")
 			}
 		})
-	}
-	t.Run("temporary", func(t *testing.T) {
-		t.Parallel()
-		parent := filepath.Join(folder(t), "temporary")
-		if err := os.Mkdir(parent, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		cmd, url := owner(t, parent)
-		kill(t, cmd)
-		waittest.Eventually(t, "the server is gone", func() bool { return open(t, url).PingContext(t.Context()) != nil })
-		wantEmpty(t, parent)
-	})
-}
-
-// Folders that are left over for a day are removed by the next temporary server, unless they are in use.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"used", "left"} {
-		dir, err := guard.TempFolder("", tempPattern+name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		lock, err := tryLock(lockFile(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "left" {
-			closed(t, lock)
-		}
-		yesterday := time.Now().Add(-sweepAfter - time.Minute)
-		if err := os.Chtimes(dir, yesterday, yesterday); err != nil {
-			t.Fatal(err)
-		}
-		sweep(t.Context())
-		if exists(dir) != (name == "used") {
-			t.Errorf("%s: exists %t", dir, exists(dir))
-		}
-		_ = lock.Close()
 	}
 }
 
@@ -314,11 +276,11 @@ func TestAsNobody(t *testing.T) {
 	}
 	log := filepath.Join(dir, "log")
 	err = guard.Run(t.Context(), guard.Spec{
-		Path: copied, Args: []string{"-test.run=^(TestLifecycle|TestOwnerKilled)$/^(alone)?$", "-test.v"},
+		Path: copied, Args: []string{"-test.run=^TestLifecycle$", "-test.v"},
 		Dir: "/", User: user,
 		Env: []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()},
 	}, log)
-	if out := readFile(log); err != nil || strings.Count(out, "\n--- PASS: Test") != 2 {
+	if out := readFile(log); err != nil || !strings.Contains(out, "\n--- PASS: Test") {
 		t.Errorf("as another user: %v\n%s", err, out)
 	}
 }

@@ -1,30 +1,32 @@
 package localpg
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
-// rewindable are settings with which a server can rejoin its standby, and with which a standby tries again at once.
-func rewindable() map[string]string {
-	return map[string]string{
-		"fsync": "off", "wal_log_hints": "on", "wal_keep_size": "64MB", "wal_retrieve_retry_interval": "50ms",
-	}
+// eager are settings with which a standby that was away tries again at once.
+func eager() map[string]string {
+	return map[string]string{"fsync": "off", "wal_keep_size": "64MB", "wal_retrieve_retry_interval": "50ms"}
 }
 
 // A standby streams, takes the place of a primary that is killed, and serves; the old primary comes back as its standby
 // and has exactly its rows: neither what it alone had, nor less than was written since.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	first, err := Start(t.Context(), Options{Settings: rewindable()})
+	first, err := Start(t.Context(), Options{Settings: eager()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(t, first) })
 	write(t, first.URL("postgres"), "CREATE TABLE kept AS SELECT 1 AS n")
-	second, err := StartStandby(t.Context(), first, Options{Settings: rewindable()})
+	second, err := StartStandby(t.Context(), first, Options{Settings: eager()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,42 +86,21 @@ func TestFailover(t *testing.T) {
 	wantRows(first, "1,2,4,5,6")
 }
 
-// A server that was killed by SIGKILL keeps its folder to itself and is started again there.
-func TestCrash(t *testing.T) {
-	t.Parallel()
-	s, _ := start(t, Options{Dir: folder(t)})
-	write(t, s.URL("postgres"), "CREATE TABLE kept (n int)")
-	if err := s.Crash(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tryLock(runningFile(s.dir)); err == nil {
-		t.Error("another process can use the folder of a server that is to be started again")
-	}
-	if exists(postmasterFile(s.dir)) {
-		t.Error("postmaster.pid is left")
-	}
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	text(t, s.URL("postgres"), "SELECT count(*) FROM kept")
-}
-
 // What a standby cannot be made of is said in a sentence.
 func TestStandbyRefused(t *testing.T) {
 	t.Parallel()
-	dir := folder(t)
-	primary, _ := start(t, Options{Dir: dir})
-	other := folder(t)
-	existing, _ := start(t, Options{Dir: other})
-	stop(t, existing)
-	_, err := StartStandby(t.Context(), primary, Options{Dir: other, Settings: quick()})
-	wantSentence(t, err, other, "already holds a PostgreSQL cluster")
-
-	without := *primary
-	without.bin.binDir = dir // a folder without the program
-	_, err = StartStandby(t.Context(), &without, Options{Settings: quick()})
+	primary := &Server{Server: guard.NewServer(guard.Config{}), password: "s3cret"} // whose folder of programs is empty
+	_, err := StartStandby(t.Context(), primary, Options{Settings: quick()})
 	wantSentence(t, err, "lacks the program pg_basebackup", "install PostgreSQL")
 	if strings.Contains(err.Error(), primary.password) {
 		t.Error("the error has the password")
 	}
+
+	dir := folder(t)
+	version := filepath.Join(dataDir(dir), "PG_VERSION")
+	if err := errors.Join(os.Mkdir(dataDir(dir), 0o700), os.WriteFile(version, []byte("15\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = StartStandby(t.Context(), primary, Options{Dir: dir})
+	wantSentence(t, err, dir, "already holds a PostgreSQL cluster")
 }

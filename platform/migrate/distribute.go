@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -36,56 +35,40 @@ func (m *migrator) undistributed(ctx context.Context) (bool, error) {
 // fit the source's cluster.
 func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	var comment string
-	var citus bool
-	conn, err := m.db.Conn(ctx)
-	if err != nil {
-		return 0, databaseError("connect", err)
-	}
-	defer func() { _ = conn.Close() }() // back to the pool
-
-	err = conn.QueryRowContext(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
+	var citus, byHand bool
+	err = m.ask(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
 		"EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", m.history).Scan(&comment, &citus)
-	if err != nil {
-		return 0, databaseError("read the comment on "+m.history, err)
+	count, marked := strings.CutPrefix(comment, distributedMark)
+	if err == nil && citus && !marked && !m.src.onCitus() { // pg_dist_partition is the extension's
+		err = m.ask(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
+			"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
 	}
 
-	count, marked := strings.CutPrefix(comment, distributedMark)
+	mismatch := ""
 	switch {
+	case err != nil:
+		return 0, databaseError("read how "+m.history+" is distributed", err)
 	case marked && !m.src.onCitus():
-		return 0, fmt.Errorf("schema %s: %w: Citus distributes the schema; set DB_CLUSTER=citus", m.src.Schema, ErrCluster)
-	case !marked && citus && !m.src.onCitus():
-		return 0, m.refuseByHand(ctx, conn)
+		mismatch = "Citus distributes the schema; set DB_CLUSTER=citus"
+	case byHand:
+		mismatch = "Citus has tables of the schema that no migration distributed"
 	case !citus && m.src.onCitus():
-		return 0, fmt.Errorf("schema %s: %w: the database is no coordinator: it lacks the extension citus",
-			m.src.Schema, ErrCluster)
-	case !marked:
+		mismatch = "the database is no coordinator: it lacks the extension citus"
+	}
+	if mismatch != "" {
+		return 0, fmt.Errorf("schema %s: %w: %s", m.src.Schema, ErrCluster, mismatch)
+	}
+	if !marked {
 		return 0, nil
 	}
 
-	steps, err = strconv.Atoi(count)
-	if err != nil {
+	if steps, err = strconv.Atoi(count); err != nil {
 		return 0, fmt.Errorf("the comment on %s: %w", m.history, err)
 	}
 	return steps, nil
 }
 
-// refuseByHand returns ErrCluster if tables of the schema were distributed by hand. It reads the extension's catalog,
-// so the database must have the extension.
-func (m *migrator) refuseByHand(ctx context.Context, conn *sql.Conn) error {
-	var byHand bool
-	err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
-		"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
-	if err != nil {
-		return databaseError("read Citus' tables", err)
-	}
-	if byHand {
-		return fmt.Errorf("schema %s: %w: Citus has tables of the schema that no migration distributed",
-			m.src.Schema, ErrCluster)
-	}
-	return nil
-}
-
-// distribute runs the steps of the distribution that the schema lacks.
+// distribute runs the steps of the distribution that the schema lacks, and records each in its transaction.
 func (m *migrator) distribute(ctx context.Context, log *slog.Logger) error {
 	if !m.src.onCitus() {
 		return nil
@@ -99,28 +82,11 @@ func (m *migrator) distribute(ctx context.Context, log *slog.Logger) error {
 		if n < done {
 			continue
 		}
-		if err := m.runStep(ctx, step, n+1); err != nil {
+		comment := fmt.Sprintf("COMMENT ON TABLE %s IS '%s%d'", m.history, distributedMark, n+1)
+		if err := m.inTx(ctx, step, comment); err != nil {
 			return databaseError(fmt.Sprintf("distribute schema %s, step %d", m.src.Schema, n+1), err)
 		}
 		log.InfoContext(ctx, "distribution step run", slog.String("schema", m.src.Schema), slog.Int("step", n+1))
 	}
 	return nil
-}
-
-// runStep runs a step and records it.
-func (m *migrator) runStep(ctx context.Context, step string, number int) error {
-	tx, err := m.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err //nolint:wrapcheck // the caller wraps it
-	}
-	defer func() { _ = tx.Rollback() }() // no effect after the commit
-
-	if _, err := tx.ExecContext(ctx, step); err != nil {
-		return err //nolint:wrapcheck // as above
-	}
-	comment := fmt.Sprintf("COMMENT ON TABLE %s IS '%s%d'", m.history, distributedMark, number)
-	if _, err := tx.ExecContext(ctx, comment); err != nil {
-		return err //nolint:wrapcheck // as above
-	}
-	return tx.Commit() //nolint:wrapcheck // as above
 }

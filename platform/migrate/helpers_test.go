@@ -1,12 +1,8 @@
 package migrate_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"errors"
-	"net/url"
 	"testing"
 	"time"
 
@@ -15,32 +11,6 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
-
-// newRole makes a role without rights, until the test ends, and returns its name and the URL to log in as it.
-func newRole(t *testing.T, db *sqlx.DB, rawURL string) (name, roleURL string) {
-	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A role belongs to the server, so its name is made from the database's, and it would outlive the test.
-	sum := sha256.Sum256([]byte(rawURL))
-	name = "role_" + hex.EncodeToString(sum[:8])
-	apptest.Execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test'`)
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		conn, err := db.Conn(ctx)
-		if err == nil {
-			_, err = conn.ExecContext(ctx, `DROP OWNED BY `+name+` CASCADE; DROP ROLE `+name)
-			err = errors.Join(err, conn.Close())
-		}
-		if err != nil {
-			t.Errorf("drop the role: %v", err)
-		}
-	})
-	u.User = url.UserPassword(name, "test")
-	return name, u.String()
-}
 
 // holdLock takes the lock of the schema shop as another process does. The key is a contract between releases:
 // replicas of two of them must take the same lock.

@@ -81,15 +81,9 @@ func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
 	defer cancel()
 	defer func() { err = silent(bounded, err) }()
 
-	conn, err := m.db.Conn(bounded)
-	if err != nil {
-		return "", databaseError("connect", err)
-	}
-	defer func() { _ = conn.Close() }()
-
 	var pid int64
 	var role, application string
-	err = conn.QueryRowContext(bounded, m.dialect.holder).Scan(&pid, &role, &application)
+	err = m.ask(bounded, m.dialect.holder).Scan(&pid, &role, &application)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "a session that has just released it", nil
@@ -115,22 +109,6 @@ func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	_ = conn.Close()
-}
-
-// createSchemas creates what must exist before the first migration.
-func (m *migrator) createSchemas(ctx context.Context) error {
-	if m.schemas == "" {
-		return nil
-	}
-	conn, err := m.db.Conn(ctx)
-	if err == nil {
-		_, err = conn.ExecContext(ctx, m.schemas)
-		err = errors.Join(err, conn.Close())
-	}
-	if err != nil {
-		return databaseError("create the schemas", err)
-	}
-	return nil
 }
 
 // silent adds to an error why bounded has ended.

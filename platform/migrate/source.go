@@ -60,6 +60,29 @@ func (s Source) folder() (fs.FS, error) {
 	return sub, nil
 }
 
+// files calls each with all files in the order of their names.
+func (s Source) files(each func(name string, content []byte) error) error {
+	folder, err := s.folder()
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(folder, "*.sql")
+	if err != nil {
+		return fmt.Errorf("list the migrations: %w", err)
+	}
+
+	for _, name := range names {
+		content, err := fs.ReadFile(folder, name)
+		if err == nil {
+			err = each(name, content)
+		}
+		if err != nil {
+			return fmt.Errorf("the migration %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // mark says how a migration affects programs that do not know it.
 type mark struct {
 	// oldest is the newest migration that a program must know to run on the schema; 0: none.
@@ -77,37 +100,21 @@ var noTx = regexp.MustCompile(`(?i)\+goose\s*no transaction`)
 // marks returns the marks of all files by version. A file without a mark is an error. So is a file whose name does not
 // begin with a version, because goose would skip it.
 func (s Source) marks() (map[int64]mark, error) {
-	folder, err := s.folder()
-	if err != nil {
-		return nil, err
-	}
-
-	names, err := fs.Glob(folder, "*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("list the migrations: %w", err)
-	}
-
 	marks := map[int64]mark{}
-	for _, name := range names {
+	err := s.files(func(name string, content []byte) error {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
-			return nil, fmt.Errorf("the migration %s does not begin with a version: %w", name, err)
+			return fmt.Errorf("its name does not begin with a version: %w", err)
 		}
-
-		content, err := fs.ReadFile(folder, name)
-		if err != nil {
-			return nil, fmt.Errorf("read the migration %s: %w", name, err)
-		}
-
 		oldest, ok := parseMark(string(content))
 		if !ok || oldest > version {
-			return nil, fmt.Errorf("the migration %s needs one line \"-- rowlock: compatible\", or \"-- rowlock: breaking "+
-				"before N\" with the newest migration, up to %d, that a program must know to run afterwards", name, version)
+			return fmt.Errorf("it needs one line \"-- rowlock: compatible\", or \"-- rowlock: breaking before N\" "+
+				"with the newest migration, up to %d, that a program must know to run afterwards", version)
 		}
-		inTx := s.engine() == sqldb.PostgreSQL && !noTx.Match(content)
-		marks[version] = mark{oldest, inTx}
-	}
-	return marks, nil
+		marks[version] = mark{oldest, s.engine() == sqldb.PostgreSQL && !noTx.Match(content)}
+		return nil
+	})
+	return marks, err
 }
 
 // parseMark returns the version in a file's mark, 0 for a compatible one, and false unless there is exactly one mark.
@@ -126,16 +133,6 @@ func parseMark(content string) (oldest int64, ok bool) {
 // Hash identifies the migrations and their target: equal hashes yield equal databases. It returns 64 hexadecimal
 // digits.
 func (s Source) Hash() (string, error) {
-	folder, err := s.folder()
-	if err := errors.Join(s.check(), err); err != nil {
-		return "", err
-	}
-
-	names, err := fs.Glob(folder, "*.sql")
-	if err != nil {
-		return "", fmt.Errorf("list the migrations: %w", err)
-	}
-
 	hash := sha256.New()
 	add := func(part []byte) { // with its length, so that different lists never hash the same bytes
 		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
@@ -149,13 +146,13 @@ func (s Source) Hash() (string, error) {
 			add([]byte(step))
 		}
 	}
-	for _, name := range names {
-		content, err := fs.ReadFile(folder, name)
-		if err != nil {
-			return "", fmt.Errorf("read the migration %s: %w", name, err)
-		}
+	err := s.files(func(name string, content []byte) error {
 		add([]byte(name))
 		add(content)
+		return nil
+	})
+	if err := errors.Join(s.check(), err); err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -129,7 +129,7 @@ func open(url string, src Source) (*migrator, error) {
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.hasIndex, d.hasOldest, marks}}, nil
+	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.columns, marks}}, nil
 }
 
 // provider returns a new goose provider: after a failure a provider does not look for the history table again.
@@ -173,11 +173,8 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 
 	// A breaking migration that the program does not know refuses it.
 	m.known = slices.Max(slices.Collect(maps.Keys(m.store.marks)))
-	m.current, err = m.store.GetLatestVersion(bounded, m.db)
-	oldest := int64(0)
-	if err == nil {
-		oldest, err = m.store.oldest(bounded, m.db)
-	}
+	current, oldest, err := m.store.versions(bounded, m.db)
+	m.current = current
 	if err == nil && oldest > m.known {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, which needs a program that knows version %d or more, "+
 			"and this one knows up to %d; run a newer program", m.src.Schema, ErrSchemaNewer, m.current, oldest, m.known)
@@ -231,15 +228,17 @@ func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 // applyLocked applies pending migrations and logs each of them.
 func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	p, err := m.provider()
-	if err == nil {
-		err = m.createSchemas(ctx)
-	}
 	if err != nil {
 		return err
 	}
+	if m.schemas != "" {
+		if err := m.inTx(ctx, m.schemas); err != nil {
+			return databaseError("create the schemas", err)
+		}
+	}
 
 	for {
-		if err := m.prepareHistory(ctx, p); err != nil {
+		if err := m.announce(ctx, p); err != nil {
 			return databaseError("prepare "+m.history, err)
 		}
 
@@ -259,30 +258,40 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// prepareHistory creates whatever is missing of the history. If the next migration does not run in one transaction with
-// its line in the history, prepareHistory also writes what that migration demands of programs: the process may die
-// after the migration. It uses a transaction for the sake of the settings.
-func (m *migrator) prepareHistory(ctx context.Context, p *goose.Provider) error {
-	current, err := p.GetDBVersion(ctx) // creates the history if there is none
+// announce creates the history if there is none. If the next migration does not run in one transaction with its line
+// in the history, announce also writes what that migration demands of programs: the process may die after the
+// migration.
+func (m *migrator) announce(ctx context.Context, p *goose.Provider) error {
+	current, err := p.GetDBVersion(ctx) // creates it
 	if err != nil {
 		return err //nolint:wrapcheck // the caller wraps it
 	}
+	versions := slices.Sorted(maps.Keys(m.store.marks))
+	next, _ := slices.BinarySearch(versions, current+1)
+	if next == len(versions) || m.store.marks[versions[next]].inTx {
+		return nil
+	}
 
+	return m.inTx(ctx, m.store.raiseOldest(versions[next]))
+}
+
+// ask reads one row. A read may be sent twice, so it needs no connection of its own.
+func (m *migrator) ask(ctx context.Context, query string, args ...any) *sql.Row {
+	return m.db.QueryRowContext(ctx, query, args...) //nolint:forbidigo // as above
+}
+
+// inTx runs statements in one transaction, which begins with the dialect's settings.
+func (m *migrator) inTx(ctx context.Context, statements ...string) error {
 	tx, err := m.db.BeginTx(ctx, nil)
 	if err != nil {
-		return err //nolint:wrapcheck // as above
+		return err //nolint:wrapcheck // the caller wraps it
 	}
 	defer func() { _ = tx.Rollback() }() // no effect after the commit
 
-	err = m.store.CreateVersionTable(ctx, tx)
-
-	versions := slices.Sorted(maps.Keys(m.store.marks))
-	next, _ := slices.BinarySearch(versions, current+1)
-	if err == nil && next < len(versions) && !m.store.marks[versions[next]].inTx {
-		err = m.store.raiseOldest(ctx, tx, m.store.marks[versions[next]].oldest)
-	}
-	if err != nil {
-		return err
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err //nolint:wrapcheck // as above
+		}
 	}
 	return tx.Commit() //nolint:wrapcheck // as above
 }

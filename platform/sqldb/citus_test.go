@@ -42,7 +42,8 @@ func onCitus(s *sqldb.Settings) {
 }
 
 // TestCitusProvesLess: the coordinator answers with an error when it has lost a worker's answer, although the worker
-// has changed the row. Only a refusal of the statement, and an error before COMMIT, prove that nothing was applied.
+// has changed the row. Only a refusal of the statement, and an error before COMMIT, prove that nothing was applied. A
+// transaction's timeouts are those of the worker that its statements run on.
 func TestCitusProvesLess(t *testing.T) {
 	t.Parallel()
 	dsn, workers, _ := citusCounters(t)
@@ -101,6 +102,15 @@ func TestCitusProvesLess(t *testing.T) {
 	if err := errors.Join(once("a"), inTx("a", "b", "c", "d")); err != nil {
 		t.Errorf("after the faults: %v", err)
 	}
+
+	var timeouts string
+	err = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &timeouts,
+			`SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') FROM counter WHERE id = 'a'`)
+	}, sqldb.WithLockTimeout(1234*time.Millisecond), sqldb.WithStatementTimeout(56*time.Second))
+	if err != nil || timeouts != "1234ms 56s" {
+		t.Errorf("the worker has %q, %v", timeouts, err)
+	}
 }
 
 // TestCitusWorkerWithoutItsStandby: a worker commits without its synchronous standby, because the wait was cancelled,
@@ -138,19 +148,4 @@ func TestCitusWorkerWithoutItsStandby(t *testing.T) {
 	})
 	wantError(t, <-done, sqldb.Unknown, sqldb.Timeout)
 	wantValue(t, db, "a", 1)
-}
-
-// TestCitusPassesTimeoutsOn: a transaction's timeouts are those of the worker that its statements run on.
-func TestCitusPassesTimeoutsOn(t *testing.T) {
-	t.Parallel()
-	dsn, _, _ := citusCounters(t)
-	db := open(t, dsn, onCitus)
-	var got string
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		return tx.GetContext(ctx, &got,
-			`SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') FROM counter WHERE id = 'a'`)
-	}, sqldb.WithLockTimeout(1234*time.Millisecond), sqldb.WithStatementTimeout(56*time.Second))
-	if err != nil || got != "1234ms 56s" {
-		t.Errorf("the worker has %q, %v", got, err)
-	}
 }

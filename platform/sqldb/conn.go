@@ -56,27 +56,26 @@ type connector struct {
 
 // Connect opens a connection, in a span when a request waits for it. Every error is
 // a *connectError: nothing was sent that could change data.
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	span := c.tracing.start(ctx, "connect")
-	made, err := c.connect(ctx)
-	endSpan(ctx, span, err)
-	if err != nil {
-		return nil, &connectError{err}
-	}
-	return made, nil
-}
+	defer func() {
+		endSpan(ctx, span, err)
+		if err != nil {
+			err = &connectError{err}
+		}
+	}()
 
-func (c *connector) connect(ctx context.Context) (*conn, error) {
+	bounded := ctx // and not ctx, whose end the span asks for
 	if c.handshake > 0 {
-		bounded, cancel := context.WithTimeout(ctx, c.handshake)
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, c.handshake)
 		defer cancel()
-		ctx = bounded
 	}
 
 	var sock *socket
-	inner, err := c.Connector.Connect(context.WithValue(ctx, socketKey{}, &sock))
+	inner, err := c.Connector.Connect(context.WithValue(bounded, socketKey{}, &sock))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Connect wraps it
+		return nil, err //nolint:wrapcheck // it is wrapped above
 	}
 	full, ok := inner.(driverConn)
 	if !ok || sock == nil {
@@ -92,7 +91,7 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 	}
 
 	for _, statement := range c.initStatements {
-		if err := made.applySettings(ctx, statement); err != nil {
+		if err := made.applySettings(bounded, statement); err != nil {
 			return nil, errors.Join(err, made.Close())
 		}
 	}
@@ -292,17 +291,10 @@ func (*conn) PrepareContext(context.Context, string) (driver.Stmt, error) {
 
 // BeginTx begins a transaction. A BEGIN changes nothing, so a failed one may always
 // be repeated: a lost connection is driver.ErrBadConn.
-func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx, err error) {
 	span := c.connector.tracing.start(ctx, "BEGIN")
-	begun, err := c.begin(ctx, opts)
-	endSpan(ctx, span, err)
-	if err != nil {
-		return nil, err
-	}
-	return begun, nil
-}
+	defer func() { endSpan(ctx, span, err) }()
 
-func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 	sentBefore, err := c.beginCall(ctx)
 	if err != nil {
 		return nil, err
@@ -331,7 +323,7 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 // beginDriver begins a transaction by beginSQL, which makes its settings in the same round trip, or by the driver.
 func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if c.beginSQL == nil {
-		return c.driverConn.BeginTx(ctx, opts) //nolint:wrapcheck // begin classifies it
+		return c.driverConn.BeginTx(ctx, opts) //nolint:wrapcheck // BeginTx classifies it
 	}
 
 	begun, ok := c.driverConn.(driver.Tx) // as lib/pq's connection is
@@ -340,7 +332,7 @@ func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.T
 	}
 	for _, statement := range c.beginSQL {
 		if _, err := c.driverConn.ExecContext(ctx, statement, nil); err != nil {
-			return nil, err //nolint:wrapcheck // begin classifies it
+			return nil, err //nolint:wrapcheck // BeginTx classifies it
 		}
 	}
 	return begun, nil

@@ -27,15 +27,11 @@ func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 		return "", err
 	}
 
-	var kind Engine
-	switch parsed.Scheme {
-	case "postgres", "postgresql":
-		kind = PostgreSQL
-	case "mysql", "mariadb":
-		kind = MySQL
-	}
+	kind, ok := map[string]Engine{
+		"postgres": PostgreSQL, "postgresql": PostgreSQL, "mysql": MySQL, "mariadb": MySQL,
+	}[parsed.Scheme]
 	switch {
-	case slices.Contains(known, kind), len(known) == 0 && kind != "":
+	case ok && (len(known) == 0 || slices.Contains(known, kind)):
 		return kind, nil
 	case len(known) == 1:
 		return "", fmt.Errorf("the database URL must begin with %s://", known[0])
@@ -73,14 +69,12 @@ type engine interface {
 	// is not known.
 	connector(s Settings) (*connector, error)
 	// sessionSettings returns the statement that sets a session's variables before a
-	// transaction begins, or "" where a transaction can have settings of its own.
+	// transaction begins, or "" if the transaction sets them.
 	sessionSettings(s Settings, o *options) string
 	// beginSQL returns the messages that begin a transaction and make its settings; none: the driver begins it.
 	beginSQL(s Settings, o *options) []string
-	// risks returns what Warn looks for.
-	risks() []risk
-	// capacity returns the query of a capacity.
-	capacity() string
+	// warnings returns what Warn looks for, and the query of a capacity.
+	warnings() (risks []risk, capacity string)
 }
 
 //nolint:ireturn // the seam between the engines

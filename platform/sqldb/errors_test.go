@@ -142,22 +142,3 @@ func TestErrorTextHoldsNoValues(t *testing.T) {
 		t.Errorf("the message that names the mistake is lost: %s", e)
 	}
 }
-
-func TestAccessors(t *testing.T) {
-	t.Parallel()
-	raw := fmt.Errorf("insert: %w", answer("23505", "ERROR"))
-	for _, err := range []error{raw, fmt.Errorf("again: %w", Classify(raw, true))} {
-		if SQLState(err) != "23505" {
-			t.Errorf("%v: state %q", err, SQLState(err))
-		}
-	}
-	if e := Classify(raw, true); e.Constraint != "the_constraint" {
-		t.Errorf("the constraint is %q", e.Constraint)
-	}
-	if outcome, ok := OutcomeOf(Classify(raw, true)); !ok || outcome != NotApplied {
-		t.Errorf("outcome %s, %t", outcome, ok)
-	}
-	if SQLState(io.EOF) != "" || SQLState(nil) != "" {
-		t.Error("an error that is not the server's has a state")
-	}
-}

@@ -1,6 +1,13 @@
 package sqldb
 
-import "context"
+import (
+	"context"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Pool returns the pool without the guarantees of DB.
+func (db *DB) Pool() *sqlx.DB { return db.pool }
 
 // Rebind returns a query with the placeholders of the engine.
 func (s Statements) Rebind(query string) string { return s.db.pool.Rebind(query) }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -132,19 +131,17 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return increment(ctx, db) }
 }
 
-// resolvedTx returns a call that adds 1 to a in a transaction, and resolves a lost answer as resolvedOnce does.
+// resolvedTx returns a call that adds 1 to a in a transaction, and looks at a when the answer was lost: the
+// first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
 		return resolved(db, incrementTx(db, sqldb.Proven()), err)
 	}
 }
 
-// resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the
-// first time it cannot be reached, the second time it gives the answer, or the error.
-func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
-	return func(db *sqldb.DB) func(context.Context) error {
-		return resolved(db, func(ctx context.Context) error { return increment(ctx, db, sqldb.Proven()) }, err)
-	}
+// resolvedOnce returns a call that adds 1 to a by a single statement, and resolves a lost answer as resolvedTx does.
+func resolvedOnce(db *sqldb.DB) func(context.Context) error {
+	return resolved(db, func(ctx context.Context) error { return increment(ctx, db, sqldb.Proven()) }, nil)
 }
 
 func resolved(db *sqldb.DB, change func(context.Context) error, err error) func(context.Context) error {
@@ -209,32 +206,9 @@ func waitBlocked(t *testing.T, db *sqldb.DB, n int) {
 	})
 }
 
-// hold locks a counter in a transaction of its own until the returned function
-// is called, which commits.
+// hold locks a counter in a transaction of its own until the returned function is called, which commits, or the test
+// ends.
 func hold(t *testing.T, db *sqldb.DB, id string) (release func()) {
 	t.Helper()
-	locked, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
-			if err := add(ctx, tx, id, 0); err != nil {
-				return err
-			}
-			close(locked)
-			<-free
-			return nil
-		})
-	}()
-	select {
-	case <-locked:
-	case err := <-done:
-		t.Fatalf("hold %s: %v", id, err)
-	}
-	release = sync.OnceFunc(func() {
-		close(free)
-		if err := <-done; err != nil {
-			t.Errorf("hold %s: %v", id, err)
-		}
-	})
-	t.Cleanup(release)
-	return release
+	return apptest.Hold(t, db.Pool(), `UPDATE counter SET n = n + 0 WHERE id = '`+id+`'`).Commit
 }

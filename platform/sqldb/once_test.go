@@ -106,7 +106,7 @@ func TestOnceNearDeadlineIsCertain(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
 	release := hold(t, db, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	err := increment(ctx, db)
 	wantError(t, err, sqldb.NotApplied, sqldb.Timeout)

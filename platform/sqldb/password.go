@@ -22,8 +22,8 @@ type passwordConnector struct {
 	last atomic.Pointer[string] // the password of the last connection; nil before the first
 }
 
-// withPassword returns the driver's connector for a password, or for that in the file when
-// there is one.
+// withPassword returns the driver's connector for a password, or for the one in the file if
+// there is a file.
 func withPassword(
 	file, password string, with func(password string) (driver.Connector, error),
 ) (driver.Connector, error) {
@@ -37,13 +37,15 @@ func withPassword(
 	return &passwordConnector{Connector: made, file: file, with: with}, nil
 }
 
-// Connect opens a connection with the password in the file. Where the server refuses that
-// one, it tries the one of the connection before: the file may change before the role does.
-// It tries that too where the file cannot be read: Kubernetes exchanges its folder.
+// Connect opens a connection with the password in the file, without the line break at its
+// end. If the server refuses it, Connect tries the password of the connection before: the
+// file may change before the role does. It also does if the file cannot be read: Kubernetes
+// exchanges its folder.
 func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	last := c.last.Load()
-	password, err := c.read()
+	content, err := os.ReadFile(c.file)
 	if err == nil {
+		password := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
 		var made driver.Conn
 		if made, err = c.connect(ctx, password); err == nil {
 			c.last.Store(&password)
@@ -60,12 +62,6 @@ func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	return nil, err
-}
-
-// read returns what is in the file, without the line break at its end.
-func (c *passwordConnector) read() (string, error) {
-	content, err := os.ReadFile(c.file)
-	return strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), err
 }
 
 func (c *passwordConnector) connect(ctx context.Context, password string) (driver.Conn, error) {

@@ -78,13 +78,3 @@ func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 	}
 	wantValue(t, db, "a", 2)
 }
-
-// A pool of one connection has a place for reads too.
-func TestPoolOfOneConnectionReads(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	waittest.Together(t, 8, func(int) error {
-		var n int64
-		return db.GetContext(t.Context(), &n, `SELECT n FROM counter WHERE id = 'a'`)
-	})
-}

@@ -1,12 +1,8 @@
 package sqldb_test
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"testing"
 	"time"
 
@@ -14,26 +10,6 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
-
-// plainRole makes a role with the counters' rights, and returns its name and the URL to log in as it.
-func plainRole(t *testing.T, db *sqldb.DB, rawURL string) (name, roleURL string) {
-	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256([]byte(rawURL))
-	name = "role_" + hex.EncodeToString(sum[:8])
-	execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test';
-		GRANT SELECT, UPDATE ON counter TO `+name)
-	t.Cleanup(func() {
-		if err := execTx(context.WithoutCancel(t.Context()), db, `DROP OWNED BY `+name+`; DROP ROLE `+name); err != nil {
-			t.Errorf("drop the role: %v", err)
-		}
-	})
-	u.User = url.UserPassword(name, "test")
-	return name, u.String()
-}
 
 // pooled opens a pool through PgBouncer in transaction mode with two server
 // connections.
@@ -52,7 +28,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 	direct := counterDatabase(t)
 	db := pooled(t, direct)
 	waittest.Together(t, 16, func(i int) error {
-		for j := range 15 {
+		for j := range 8 {
 			var text, pair string
 			want := fmt.Sprintf("%d-%d", i, j)
 			err := errors.Join(
@@ -65,7 +41,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 		}
 		return nil
 	})
-	wantValue(t, open(t, direct), "a", 2*16*15)
+	wantValue(t, open(t, direct), "a", 2*16*8)
 }
 
 // TestPoolerOnceTimesOut: without a startup parameter the server has no timeout,

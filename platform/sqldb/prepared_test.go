@@ -38,75 +38,50 @@ func preparedIn(t *testing.T, db *sqldb.DB, n int, query func(i int) string) int
 	return held
 }
 
+// A session keeps up to 64 statements prepared, and none behind a pooler.
 func TestStatementsAreKeptPrepared(t *testing.T) {
 	t.Parallel()
-	if held := preparedIn(t, open(t, dbtest.Empty(t)), 10, func(int) string { return `SELECT $1::int` }); held != 1 {
+	same := func(int) string { return `SELECT $1::int` }
+	others := func(i int) string { return fmt.Sprintf(`SELECT $1::int -- %d`, i) }
+	if held := preparedIn(t, open(t, dbtest.Empty(t)), 10, same); held != 1 {
 		t.Errorf("one query left %d prepared statements, want 1", held)
 	}
-	db := open(t, dbtest.Empty(t))
-	if held := preparedIn(t, db, 100, func(i int) string { return fmt.Sprintf(`SELECT $1::int -- %d`, i) }); held != 64 {
+	if held := preparedIn(t, open(t, dbtest.Empty(t)), 100, others); held != 64 {
 		t.Errorf("100 queries left %d prepared statements, want 64", held)
 	}
-}
-
-func TestNothingIsPreparedBehindAPooler(t *testing.T) {
-	t.Parallel()
-	db := open(t, dbtest.PgBouncer(t, dbtest.Empty(t), 2), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
-	if held := preparedIn(t, db, 10, func(int) string { return `SELECT $1::int` }); held != 0 {
+	pooled := open(t, throughPgBouncer(t), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
+	if held := preparedIn(t, pooled, 10, same); held != 0 {
 		t.Errorf("%d prepared statements behind a pooler", held)
 	}
 }
 
-// Each connection of a pool holds a plan that a migration makes invalid: the statement runs again until it gets a new
-// one.
-func TestEachConnectionMayBeOutdated(t *testing.T) {
+// A migration makes a plan invalid that each connection of a pool holds: the connections are closed, and the statement
+// runs again until it gets a new plan, alone or in a transaction.
+func TestOutdatedPlansAreReplaced(t *testing.T) {
 	t.Parallel()
 	const conns = 6
 	const rows = `SELECT * FROM counter WHERE n >= $1` //nolint:unqueryvet // a migration changes what it returns
 	url := counterDatabase(t)
+	admin := open(t, url)
 	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = conns })
-	all := make(chan struct{})
-	var prepared sync.WaitGroup
-	prepared.Add(conns)
-	go func() {
-		prepared.Wait()
-		close(all)
-	}()
-	waittest.Together(t, conns, func(int) error {
-		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(ctx, rows, 0)
-			prepared.Done()
-			<-all
-			return err
+	for column, call := range map[string]func(context.Context, *sqldb.DB, string, ...any) error{
+		"one": execOnce, "two": execTx,
+	} {
+		var prepared sync.WaitGroup
+		prepared.Add(conns)
+		waittest.Together(t, conns, func(int) error {
+			return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, rows, 0)
+				if err == nil { // else the plan is of the round before
+					prepared.Done()
+					prepared.Wait()
+				}
+				return err
+			})
 		})
-	})
-	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
-	if err := execOnce(t.Context(), db, rows, 0); err != nil {
-		t.Error(err)
-	}
-}
-
-// A migration changes what a prepared statement returns: the connection is closed, and
-// the statement runs again on another one, without an error.
-func TestOutdatedPlanIsReplaced(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	touch := func() error {
-		return execOnce(t.Context(), db, oneUpdate+` RETURNING *`, 1)
-	}
-	if err := touch(); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
-	if err := touch(); err != nil {
-		t.Errorf("a statement is run again with a new plan, but: %v", err)
-	}
-	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN more text`)
-	if err := execTx(t.Context(), db, oneUpdate+` RETURNING *`, 1); err != nil {
-		t.Errorf("a transaction is run again with a new plan, but: %v", err)
-	}
-	if got := value(t, db, "a"); got != 3 {
-		t.Errorf("the counter is %d, want 3: once each", got)
+		execute(t, admin, `ALTER TABLE counter ADD COLUMN `+column+` text`)
+		if err := call(t.Context(), db, rows, 0); err != nil {
+			t.Errorf("%s: %v", column, err)
+		}
 	}
 }

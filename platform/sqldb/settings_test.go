@@ -1,12 +1,20 @@
 package sqldb
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -139,29 +147,73 @@ func TestSessionConfig(t *testing.T) {
 	}
 }
 
+// TestVariablesLeadToTheServer: the chart's URL names no server. The driver reads the variables, whose host may be an
+// IPv6 address, in brackets or not; a URL may have one too. It sets variables of the process, so it is not parallel.
+//
+//nolint:paralleltest // see above
+func TestVariablesLeadToTheServer(t *testing.T) {
+	for name, value := range map[string]string{"PGPORT": "5433", "PGDATABASE": "x", "PGUSER": "app", "PGPASSWORD": "p"} {
+		t.Setenv(name, value)
+	}
+	const none = "postgres://?sslmode=disable"
+	if err := config.Load(&config.Common{}, map[string]string{"DATABASE_URL": none}); err != nil {
+		t.Errorf("the configuration refuses it: %v", err)
+	}
+	for _, c := range [][2]string{
+		{"::1", none}, {"[::1]", none}, {"unused.invalid", "postgres://[::1]?sslmode=disable"},
+	} {
+		t.Setenv("PGHOST", c[0])
+		cfg, _, err := postgresConfig(Settings{URL: c[1]})
+		const want = "::1 5433 x app p"
+		if got := fmt.Sprint(cfg.Host, " ", cfg.Port, " ", cfg.Database, " ", cfg.User, " ", cfg.Password); got != want {
+			t.Errorf("PGHOST=%s, %s: %s, want %s: %v", c[0], c[1], got, want, err)
+		}
+	}
+}
+
+// TestSilentServer: a server that takes connections and says nothing is unavailable, to a caller
+// without a deadline too.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	waittest.Together(t, 2, func(i int) error {
+		kind := []Engine{PostgreSQL, MySQL}[i]
+		url := []string{"postgres://app@%s/x?sslmode=disable&connect_timeout=1", "mysql://app@%s/x?tls=false"}[i]
+		c, err := kind.implementation().connector(Settings{URL: fmt.Sprintf(url, listener.Addr())})
+		if err != nil {
+			return err
+		}
+		if kind == MySQL && c.handshake != defaultConnectTimeout {
+			t.Errorf("the handshake is bounded by %s", c.handshake)
+		}
+		c.handshake /= 10
+		err = (&DB{pool: sqlx.NewDb(sql.OpenDB(c), string(kind))}).Ping(context.WithoutCancel(t.Context()))
+		if p := Problem(err); p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" {
+			return fmt.Errorf("%s: %w", url, err)
+		}
+		return nil
+	})
+}
+
 func TestTwoPoolsNeedTwoNames(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	s := Settings{URL: "postgres://app@db/x?sslmode=disable"}
-	first, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := first.Close(); err != nil {
-			t.Error(err)
+	pool := func(name string) error {
+		s := Settings{URL: "postgres://app@db/x?sslmode=disable", Name: name}
+		db, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
+		if err == nil {
+			t.Cleanup(func() { _ = db.Close() })
 		}
-	}()
-	_, err = Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err == nil || !strings.Contains(err.Error(), `named "main"`) {
-		t.Fatalf("got %v, want the name of the pool", err)
+		return err
 	}
-	s.Name = "ledger"
-	second, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Close(); err != nil {
+	if err := errors.Join(pool(""), pool("ledger")); err != nil {
 		t.Error(err)
+	}
+	if err := pool(""); err == nil || !strings.Contains(err.Error(), `named "main"`) {
+		t.Errorf("got %v, want the name of the pool", err)
 	}
 }

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,25 +44,20 @@ SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
   FROM unnest($2::text[]) WITH ORDINALITY AS k (key, n)
  ORDER BY k.n`
 
-	shards, unknown := make([]Shard, len(keys)), []int(nil)
+	shards, unknown, asked := make([]Shard, len(keys)), []int(nil), pq.StringArray(nil)
 	s.mu.Lock()
 	for i, key := range keys {
 		shard, ok := s.known[key]
 		if !ok {
-			unknown = append(unknown, i)
+			unknown, asked = append(unknown, i), append(asked, key)
 		}
 		shards[i].ID = shard
 	}
 	s.mu.Unlock()
-
 	if len(unknown) == 0 {
 		return shards, s.locate(ctx, shards)
 	}
 
-	asked := make(pq.StringArray, len(unknown))
-	for n, i := range unknown {
-		asked[n] = keys[i]
-	}
 	var found []int64
 	if err := s.db.Repeatable().SelectContext(ctx, &found, query, s.table, asked); err != nil {
 		return nil, err
@@ -86,38 +82,38 @@ func (s *Shards) locate(ctx context.Context, shards []Shard) error {
 	const query = `SELECT shardid, groupid FROM pg_dist_placement`
 
 	s.mu.Lock()
-	ask := time.Since(s.read) > serversTTL
-	for i := range shards {
-		server, known := s.servers[shards[i].ID]
-		shards[i].Server, ask = server, ask || !known
+	servers := s.servers // a map that is replaced, and never changed
+	ask := time.Since(s.read) > serversTTL || slices.ContainsFunc(shards, func(shard Shard) bool {
+		_, known := servers[shard.ID]
+		return !known
+	})
+	if ask {
+		s.read = time.Now()
 	}
-	if !ask {
-		s.mu.Unlock()
-		return nil
-	}
-	s.read = time.Now()
 	s.mu.Unlock()
 
-	var placements []struct {
-		Shard  int64 `db:"shardid"`
-		Server int64 `db:"groupid"`
-	}
-	if err := s.db.Repeatable().SelectContext(ctx, &placements, query); err != nil {
-		return err
+	if ask {
+		var placements []struct {
+			Shard  int64 `db:"shardid"`
+			Server int64 `db:"groupid"`
+		}
+		if err := s.db.Repeatable().SelectContext(ctx, &placements, query); err != nil {
+			return err
+		}
+
+		servers = make(map[int64]int64, len(placements))
+		for _, p := range placements {
+			servers[p.Shard] = p.Server
+		}
+		s.mu.Lock()
+		s.servers = servers
+		s.mu.Unlock()
 	}
 
-	servers := make(map[int64]int64, len(placements))
-	for _, p := range placements {
-		servers[p.Shard] = p.Server
-	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.servers = servers
 	for i := range shards {
 		server, there := servers[shards[i].ID]
 		if shards[i].Server = server; !there {
-			clear(s.known) // the shard was split
+			s.Forget() // the shard was split
 		}
 	}
 	return nil

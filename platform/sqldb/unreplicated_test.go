@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
@@ -52,21 +50,7 @@ func unreplicatedCalls() map[string]unreplicated {
 	lookUp := func(ctx context.Context, db *sqldb.DB, id string) error {
 		return db.Repeatable().GetContext(ctx, new(bool), upsert, id)
 	}
-	selected := func(ctx context.Context, db *sqldb.DB, id string) error {
-		return db.Repeatable().SelectContext(ctx, new([]bool), upsert, id)
-	}
-	resolved := func(ctx context.Context, db *sqldb.DB, id string) error {
-		_, lost := db.Once(sqldb.Proven()).ExecContext(ctx, add, id)
-		return db.Resolve(ctx, lost, func(ctx context.Context) (bool, error) { return true, lookUp(ctx, db, id) })
-	}
-	inTx := func(opts ...sqldb.Option) func(context.Context, *sqldb.DB, string) error {
-		return func(ctx context.Context, db *sqldb.DB, id string) error {
-			return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-				_, err := tx.ExecContext(ctx, add, id)
-				return err
-			}, opts...)
-		}
-	}
+	inTx := func(ctx context.Context, db *sqldb.DB, id string) error { return execTx(ctx, db, add, id) }
 	return map[string]unreplicated{
 		"Once, deadline": {once, "", sqldb.Timeout},
 		"Once":           {once, cancel, sqldb.Timeout},
@@ -74,12 +58,9 @@ func unreplicatedCalls() map[string]unreplicated {
 		"Once, no row": {
 			query(`WITH added AS (` + add + ` RETURNING n) SELECT true FROM added WHERE n > 1`), cancel, sqldb.Timeout,
 		},
-		"a look-up":              {lookUp, cancel, sqldb.Timeout},
-		"a look-up of many":      {selected, cancel, sqldb.Timeout},
-		"Once, resolved":         {resolved, cancel, sqldb.Timeout},
-		"InTx":                   {inTx(), cancel, sqldb.Timeout},
-		"InTx, lost":             {inTx(), "pg_terminate_backend", sqldb.Connection},
-		"InTx, no wait is ended": {inTx(), "", sqldb.Connection},
+		"a look-up":  {lookUp, cancel, sqldb.Timeout},
+		"InTx":       {inTx, cancel, sqldb.Timeout},
+		"InTx, lost": {inTx, "pg_terminate_backend", sqldb.Connection},
 	}
 }
 
@@ -109,9 +90,7 @@ func TestUnreplicatedChanges(t *testing.T) {
 				})
 			}
 			wantError(t, <-done, sqldb.Unknown, c.reason)
-			if id != "InTx, no wait is ended" {
-				wantValue(t, admin, id, 1) // to a look-up it would be committed
-			}
+			wantValue(t, admin, id, 1) // to a look-up it would be committed
 		})
 	}
 }

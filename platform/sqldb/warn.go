@@ -19,7 +19,7 @@ const superuserAdvice = "the service is connected as a superuser: give it a role
 // server has fewer connections left than the pool may open. It returns an error when the
 // settings cannot be read.
 func (db *DB) Warn(ctx context.Context) error {
-	risks := db.engine.risks()
+	risks, query := db.engine.warnings()
 	if db.settings.Cluster == ClusterCitus {
 		risks = append(risks, citusRisk)
 	}
@@ -33,23 +33,12 @@ func (db *DB) Warn(ctx context.Context) error {
 				slog.String("pool", db.settings.Name), slog.String("advice", r.advice))
 		}
 	}
-	return db.warnOfSize(ctx)
-}
 
-// capacity holds a server's connections.
-type capacity struct {
-	Granted int `db:"granted"` // to roles that are no superusers
-	Used    int `db:"used"`    // by other sessions
-}
-
-// warnOfSize logs one line when the pool is larger than what the server has left. Behind a
-// pooler the pool's connections are not the server's.
-func (db *DB) warnOfSize(ctx context.Context) error {
 	if db.settings.Pooler != PoolerNone {
-		return nil
+		return nil // the pool's connections are not the server's
 	}
 	var c capacity
-	if err := db.GetContext(ctx, &c, db.engine.capacity()); err != nil {
+	if err := db.GetContext(ctx, &c, query); err != nil {
 		return err
 	}
 	if size := db.settings.MaxOpenConns; size > c.Granted-c.Used {
@@ -61,8 +50,20 @@ func (db *DB) warnOfSize(ctx context.Context) error {
 	return nil
 }
 
-func (postgresEngine) risks() []risk {
-	return []risk{
+// capacity holds a server's connections.
+type capacity struct {
+	Granted int `db:"granted"` // to roles that are no superusers
+	Used    int `db:"used"`    // by other sessions
+}
+
+// warnings counts the sessions that have both a database and a role, because those of the
+// server's own processes take none of max_connections. Every role may see these columns.
+func (postgresEngine) warnings() (risks []risk, capacity string) {
+	capacity = `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- coalesce(current_setting('reserved_connections', true)::int, 0) AS granted,
+		(SELECT count(*) FROM pg_stat_activity
+			WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()) AS used`
+	risks = []risk{
 		{
 			"current_setting('fsync') = 'off'",
 			"the database runs with fsync=off: a crash of its machine loses or corrupts data",
@@ -102,6 +103,7 @@ func (postgresEngine) risks() []risk {
 				"use ALTER ROLE ... SET statement_timeout so that the server decides first",
 		},
 	}
+	return risks, capacity
 }
 
 // citusRisk is that a worker's waits for locks end with the statement alone: a worker knows the role's
@@ -117,20 +119,9 @@ var citusRisk = risk{
 		"row until its statement_timeout; use ALTER ROLE ... SET lock_timeout on the coordinator",
 }
 
-// capacity counts the sessions that have both a database and a role, because those of the
-// server's own processes take none of max_connections. Every role may see these columns.
-func (postgresEngine) capacity() string {
-	return `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-			- coalesce(current_setting('reserved_connections', true)::int, 0) AS granted,
-		(SELECT count(*) FROM pg_stat_activity
-			WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()) AS used`
-}
-
-// capacity does not count sessions: without the right PROCESS a role sees its own alone.
-func (mysqlEngine) capacity() string { return "SELECT @@max_connections AS granted, 0 AS used" }
-
-func (mysqlEngine) risks() []risk {
-	return []risk{
+// warnings counts no sessions: without the right PROCESS a role sees only its own.
+func (mysqlEngine) warnings() (risks []risk, capacity string) {
+	risks = []risk{
 		{
 			"@@innodb_flush_log_at_trx_commit <> 1",
 			"the database runs with another innodb_flush_log_at_trx_commit than 1: a crash loses changes that were confirmed",
@@ -145,4 +136,5 @@ func (mysqlEngine) risks() []risk {
 			superuserAdvice,
 		},
 	}
+	return risks, "SELECT @@max_connections AS granted, 0 AS used"
 }

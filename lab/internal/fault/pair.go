@@ -38,8 +38,8 @@ type Pair struct {
 func StartPair(ctx context.Context, database string, o localpg.Options, holdBack time.Duration) (_ *Pair, err error) {
 	o.Settings = maps.Clone(o.Settings)
 	maps.Copy(o.Settings, map[string]string{
-		// For pg_rewind, and for a standby that looks for its primary.
-		"wal_log_hints": "on", "wal_keep_size": "512MB", "wal_retrieve_retry_interval": "100ms",
+		// For a standby that was away, and looks for its primary.
+		"wal_keep_size": "512MB", "wal_retrieve_retry_interval": "100ms",
 	})
 	p := &Pair{holdBack: holdBack}
 	if p.primary, err = local.StartPostgres(ctx, database, o); err != nil {
@@ -71,7 +71,7 @@ func (p *Pair) Stop(ctx context.Context) (err error) {
 	return errors.Join(err, p.primary.Stop(ctx))
 }
 
-// Move ends the primary by SIGKILL, promotes the standby, and makes the old primary its standby by pg_rewind. Only then
+// Move ends the primary by SIGKILL, promotes the standby, and makes the old primary its standby, by a copy. Only then
 // does the new primary wait for one.
 func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) error {
 	p.mu.Lock()

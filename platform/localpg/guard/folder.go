@@ -36,9 +36,6 @@ func TempFolder(parent, pattern string) (string, error) {
 	return dir, nil
 }
 
-// TempFolders returns the folders that TempFolder uses without a parent.
-func TempFolders() []string { return []string{os.TempDir(), memoryFolder} }
-
 // roomy reports whether a file system in memory and the machine both have memoryRoom free.
 func roomy(path string) bool {
 	var fs syscall.Statfs_t

@@ -69,27 +69,14 @@ func logged(file string, run func(log *os.File) error) error {
 // maxLog bounds the part of a log that is read for an error.
 const maxLog = 1 << 20
 
+// errorLine matches a line that reports an error.
+var errorLine = regexp.MustCompile(`.*(?:FATAL|ERROR|PANIC).*`)
+
 // reasons returns the lines of a log that report an error, or else the last line.
 func reasons(text string) string {
-	var found []string
-	last := ""
-
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line != "" {
-			last = line
-		}
-
-		for _, level := range []string{"FATAL", "ERROR", "PANIC"} {
-			if strings.Contains(line, level) {
-				found = append(found, line)
-				break
-			}
-		}
+	if found := errorLine.FindAllString(text, -1); len(found) > 0 {
+		return strings.Join(found, "; ")
 	}
-
-	if len(found) == 0 {
-		return last
-	}
-	return strings.Join(found, "; ")
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndex(text, "\n")+1:]
 }

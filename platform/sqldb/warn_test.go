@@ -1,0 +1,64 @@
+package sqldb_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+)
+
+func TestWarn(t *testing.T) {
+	t.Parallel()
+	url, maria := counterDatabase(t), dbtest.EmptyMariaDB(t)
+	_, plain := dbtest.Role(t, url)
+	role, bounded := dbtest.Role(t, url)
+	execute(t, open(t, url), "ALTER ROLE "+role+" SET lock_timeout = '5s'")
+	const noLockTimeout, tooMany = "the role has no lock_timeout", "may open 100000 connections"
+
+	for name, c := range map[string]struct {
+		settings     sqldb.Settings
+		want, absent []string
+	}{
+		"everything": {
+			sqldb.Settings{
+				URL: url + "&synchronous_commit=off&default_transaction_isolation=serializable", MaxOpenConns: 100_000,
+			},
+			[]string{"fsync=off", "full_page_writes=off", "synchronous_commit=off", "superuser", "another isolation", tooMany},
+			nil,
+		},
+		"a pooler": {
+			sqldb.Settings{
+				URL: plain + "&binary_parameters=yes", MaxOpenConns: 100_000, Pooler: sqldb.PoolerTransaction,
+			},
+			[]string{"client_connection_check_interval is 0", "statement_timeout is 0"},
+			[]string{"superuser", tooMany},
+		},
+		"Citus": {
+			sqldb.Settings{URL: plain, Cluster: sqldb.ClusterCitus}, []string{noLockTimeout}, []string{"may open"},
+		},
+		"Citus, a role with a lock_timeout": {
+			sqldb.Settings{URL: bounded, Cluster: sqldb.ClusterCitus}, nil, []string{noLockTimeout},
+		},
+		"MariaDB": {
+			sqldb.Settings{URL: maria, MaxOpenConns: 100_000},
+			[]string{"another innodb_flush_log_at_trx_commit than 1", "superuser", tooMany},
+			nil,
+		},
+	} {
+		got := warnings(t, c.settings)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in %q", name, want, got)
+			}
+		}
+		for _, absent := range c.absent {
+			if strings.Contains(got, absent) {
+				t.Errorf("%s: %q in %q", name, absent, got)
+			}
+		}
+	}
+	if err := open(t, "postgres://app@127.0.0.1:1/x?sslmode=disable").Warn(t.Context()); err == nil {
+		t.Error("an unreachable database gives no error")
+	}
+}
