@@ -142,7 +142,7 @@ func TestBounds(t *testing.T) {
 	dsn := database(t)
 	const queue = 4
 	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
-		c.Queue, c.MaxItems, c.MaxBytes, c.Size = queue, 2, 10, func(request) int { return 6 }
+		c.Queue, c.Size = queue, func(request) int { return 30 << 10 } // two in a group
 	})
 	hold := r.hold(t, "key-0")
 	answers := make(chan error, queue+1)

@@ -28,17 +28,10 @@ import (
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
 // standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
-// On a Citus cluster each shard has slots of its own, and At chooses the shard: see [Beside].
+// On a Citus cluster each shard has its slots: see [Beside].
 //
-// A nil Slots, of MySQL, gives slots that prove nothing.
+// Nil Slots, of MySQL, prove nothing.
 type Slots struct {
-	*slotTable
-
-	place string // of At
-}
-
-// slotTable is what the slots of all places have in common.
-type slotTable struct {
 	db       *sqldb.DB
 	ttl      time.Duration
 	table    string
@@ -65,22 +58,26 @@ const (
 	maxAttempts = 5000
 	// slotGrace is what a slot outlives the longest change by, for look-ups that a suspended machine delays.
 	slotGrace = 5 * time.Minute
+	// placesKnown bounds the places whose shard is remembered: 20 MB at most.
+	placesKnown = 10_000
+	// notDistributable is what Citus answers to a statement for several shards.
+	notDistributable = "0A000"
 	// deleteAtOnce bounds the rows of one DELETE.
 	deleteAtOnce = 500
 )
 
 // SlotOption says what a service's slots are like.
-type SlotOption func(*slotTable)
+type SlotOption func(*Slots)
 
 // Beside says that the slots have a column place, which is the first one of their primary key, and that a Citus cluster
 // distributes them by it, colocated with another table, given with its schema. A slot's place is then a value of that
 // table's distribution column, so that the slot is on the shard of what it proves. On one server it is empty.
-func Beside(table string) SlotOption { return func(s *slotTable) { s.beside = table } }
+func Beside(table string) SlotOption { return func(s *Slots) { s.beside = table } }
 
 // NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
 // change may be under way: a slot lives twice as long, and ten minutes.
 func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...SlotOption) *Slots {
-	s := &slotTable{
+	s := &Slots{
 		db: db, ttl: 2 * (longest + slotGrace), table: schema + ".slots", free: make(map[int64][]*slot),
 	}
 	for _, option := range options {
@@ -91,15 +88,38 @@ func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...Slo
 	if s.beside != "" && db.Cluster() == sqldb.ClusterCitus {
 		s.shards = sqldb.NewShards(db, s.beside, placesKnown)
 	}
-	return &Slots{slotTable: s}
+	return s
 }
 
-// attempt returns the next attempt of a slot.
-func (s *Slots) attempt(used *slot, pass Attempt) Attempt {
-	if s != nil {
-		pass.Place, pass.Slot, pass.Number, pass.slots = used.place, used.id, used.attempt+1, s
+// distributed reports whether each shard has slots, and so a committer for them.
+func (s *Slots) distributed() bool { return s != nil && s.shards != nil }
+
+// shardOf returns the shard of a place; there is one on one server. Its errors are NotApplied.
+func (s *Slots) shardOf(ctx context.Context, place string) (sqldb.Shard, error) {
+	if s.shards == nil {
+		return sqldb.Shard{}, nil
 	}
-	return pass
+	shards, err := s.shards.Of(ctx, []string{place})
+	if err != nil {
+		return sqldb.Shard{}, err
+	}
+	return shards[0], nil
+}
+
+// ofPlace returns the condition that a slot is of the place in a parameter, where the slots have one.
+func (s *Slots) ofPlace(parameter int) string {
+	if s.beside == "" {
+		return ""
+	}
+	return fmt.Sprintf(" AND place = $%d", parameter)
+}
+
+// placed returns the parameters of a statement for a slot: its place is the last one, where it has one.
+func (s *Slots) placed(place string, args ...any) []any {
+	if s.beside == "" {
+		return args
+	}
+	return append(args, place)
 }
 
 // On Citus no statement that changes rows may read the clock itself.
@@ -117,12 +137,10 @@ VALUES ($1, 0, statement_timestamp(), $2)
 RETURNING s.attempt`
 )
 
-// take returns a slot that no group uses, and makes one if there is none. Its errors are NotApplied: no group was sent.
-func (s *Slots) take(ctx context.Context) (*slot, error) {
-	if s == nil {
-		return new(slot), nil
-	}
-	shard, err := s.shardOf(ctx, s.place)
+// take returns a slot of a place's shard that no group uses, and makes one if there is none. Its errors are NotApplied:
+// no group was sent.
+func (s *Slots) take(ctx context.Context, place string) (*slot, error) {
+	shard, err := s.shardOf(ctx, place)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +148,14 @@ func (s *Slots) take(ctx context.Context) (*slot, error) {
 		return found, nil
 	}
 
+	if s.shards == nil {
+		place = ""
+	}
 	query := makeSQL
 	if s.beside != "" {
 		query = makePlacedSQL
 	}
-	made := &slot{shard: shard.ID, place: s.place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
+	made := &slot{shard: shard.ID, place: place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
 	err = s.db.Repeatable().GetContext(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
 	if err != nil {
 		return nil, sqldb.AsNotApplied(err) // a slot alone is no change
@@ -159,13 +180,14 @@ func (s *Slots) pop(shard int64) *slot {
 	return nil
 }
 
-// put returns a slot whose last attempt is known to be committed, or to have changed nothing.
-func (s *Slots) put(used *slot) {
-	if s == nil {
-		return
-	}
+// put returns a slot whose last attempt is known to be committed, or else to have changed nothing.
+func (s *Slots) put(used *slot, committed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
+	if committed {
+		used.attempt++
+	}
 	s.free[used.shard] = append(s.free[used.shard], used)
 }
 
@@ -184,7 +206,8 @@ func (s *Slots) Run(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-const deleteSQL = `
+const (
+	deleteSQL = `
 WITH gone AS (
     DELETE FROM %[1]s
      WHERE id = ANY (ARRAY(SELECT id FROM %[1]s
@@ -193,6 +216,31 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) FROM gone`
+
+	oldSQL = `
+SELECT place, id
+  FROM %[1]s
+ WHERE used_at < statement_timestamp() - %[2]d * interval '1 microsecond'
+ LIMIT %[3]d`
+
+	deletePlacedSQL = `
+WITH old AS MATERIALIZED (
+    SELECT s.place, s.id
+      FROM unnest($1::text[], $2::uuid[]) AS a (place, id)
+      JOIN %[1]s s ON s.place = a.place AND s.id = a.id
+     WHERE s.place = ANY ($1)
+       AND s.used_at < statement_timestamp() - %[2]d * interval '1 microsecond'
+       FOR UPDATE OF s SKIP LOCKED
+), gone AS (
+    DELETE FROM %[1]s s
+     USING old o
+     WHERE s.place = ANY ($1)
+       AND s.place = o.place
+       AND s.id = o.id
+    RETURNING 1
+)
+SELECT count(*) FROM gone`
+)
 
 // cleanAll deletes the slots that have not been used for longer than their time to live.
 func (s *Slots) cleanAll(ctx context.Context) error {
@@ -207,4 +255,27 @@ func (s *Slots) cleanAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// cleanShards is cleanAll where each shard has slots: one statement cannot skip locked rows of several.
+func (s *Slots) cleanShards(ctx context.Context) error {
+	ttl := s.ttl.Microseconds()
+	for {
+		var old []struct {
+			Place string `db:"place"`
+			ID    string `db:"id"`
+		}
+		if err := s.db.Repeatable().SelectContext(ctx, &old, fmt.Sprintf(oldSQL, s.table, ttl, deleteAtOnce)); err != nil {
+			return err
+		}
+		places, ids := make([]string, len(old)), make([]string, len(old))
+		for i, o := range old {
+			places[i], ids[i] = o.Place, o.ID
+		}
+
+		n, err := s.shards.Delete(ctx, fmt.Sprintf(deletePlacedSQL, s.table, ttl), places, ids)
+		if err != nil || len(old) < deleteAtOnce || n == 0 { // the next round deletes what is locked
+			return err
+		}
+	}
 }

@@ -33,35 +33,25 @@ const (
 func (c *Committer[K, Q, R]) startSpan(
 	ctx context.Context, pass Attempt, group []*call[K, Q, R],
 ) (context.Context, trace.Span) {
-	if c.tracer == nil {
-		return ctx, nil
-	}
-
-	recorded := 0
-	var parent trace.Span
 	var links []trace.Link
+	var recorded []*call[K, Q, R]
 	for _, w := range group {
-		if w.span == nil {
-			continue
-		}
-		recorded++
-		if parent == nil {
-			parent = w.span
-			links = make([]trace.Link, 0, min(len(group), maxLinks))
-		}
-		if len(links) < maxLinks {
+		if w.span != nil {
+			recorded = append(recorded, w)
 			links = append(links, trace.Link{SpanContext: w.span.SpanContext()})
 		}
 	}
-	if parent == nil {
+	if len(recorded) == 0 {
 		return ctx, nil
 	}
-	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, parent), "batch "+c.cfg.Name, trace.WithLinks(links...),
-		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded),
+
+	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, recorded[0].span), "batch "+c.cfg.Name,
+		trace.WithLinks(links[:min(len(links), maxLinks)]...),
+		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(len(recorded)),
 			attributeSkipLocked.Bool(pass.SkipLocked)))
 	own, now := span.SpanContext(), time.Now()
-	for _, w := range group {
-		if w.span != nil && w.span.SpanContext().TraceID() != own.TraceID() {
+	for _, w := range recorded {
+		if w.span.SpanContext().TraceID() != own.TraceID() {
 			wait := float64(now.Sub(w.since).Microseconds()) / 1000
 			w.span.AddLink(trace.Link{SpanContext: own, Attributes: []attribute.KeyValue{attributeWait.Float64(wait)}})
 		}

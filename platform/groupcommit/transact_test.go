@@ -22,7 +22,7 @@ func (r *rig) increment(ctx context.Context, key string) (int64, error) {
 		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)
 		return n, err
 	}
-	return groupcommit.Transact(ctx, r.slots, change)
+	return groupcommit.Transact(ctx, r.slots, "", change)
 }
 
 // Answers of single transactions get lost. Each is answered with what it has committed, and none is applied twice.
@@ -80,7 +80,7 @@ func TestTransactionIsRolledBack(t *testing.T) {
 		}
 		return 0, errDecided
 	}
-	_, err := groupcommit.Transact(t.Context(), r.slots, change)
+	_, err := groupcommit.Transact(t.Context(), r.slots, "", change)
 	if !errors.Is(err, errDecided) || r.value(t, "key-0") != 0 {
 		t.Errorf("%v, and the counter is %d", err, r.value(t, "key-0"))
 	}
@@ -103,7 +103,7 @@ func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 		fail := func(context.Context, *sqlx.Tx, *groupcommit.Attempt) (int64, error) {
 			return 0, errDecided
 		}
-		_, err := groupcommit.Transact(t.Context(), r.slots, fail)
+		_, err := groupcommit.Transact(t.Context(), r.slots, "", fail)
 		if !errors.Is(err, errDecided) {
 			t.Fatalf("got %v, want %v", err, errDecided)
 		}

@@ -15,16 +15,40 @@ import (
 type sender = func(ctx context.Context, a *Attempt) error
 
 // prove calls send until it is certain what has become of the change, and returns the answers that the slot has stored.
-// A sending that changed nothing and never will is repeated in another slot.
-func (s *Slots) prove(ctx context.Context, pass Attempt, send sender) ([]byte, error) {
+// After a lost answer the slot is asked until it tells: the change is applied, with these answers, or it never will be,
+// or an error says that this is not known. A sending that changed nothing and never will is repeated in another slot.
+func (s *Slots) prove(ctx context.Context, place string, pass Attempt, send sender) ([]byte, error) {
+	if s == nil {
+		err := send(ctx, &pass)
+		return pass.Answers, err
+	}
+
 	for sends := 1; ; sends++ {
-		used, err := s.take(ctx)
+		used, err := s.take(ctx, place)
 		if err != nil {
 			return nil, err
 		}
+		a := pass
+		a.Place, a.Slot, a.Number, a.slots = used.place, used.id, used.attempt+1, s
 
-		a := s.attempt(used, pass)
-		lost, err := s.proveOnce(ctx, used, &a, send)
+		err = send(ctx, &a)
+		lost := isUnknown(err)
+		if lost {
+			err = s.db.Resolve(ctx, err, func(ctx context.Context) (applied bool, err error) {
+				a.Answers, err = s.ask(ctx, used, a.Number)
+				return a.Answers != nil, err
+			})
+		}
+
+		// A slot that may hold this attempt already, or that what was sent may still find, is not used again: its answers
+		// would be taken for the next group's.
+		if !lost && (err == nil || untouched(err)) {
+			s.put(used, err == nil)
+		}
+		if s.shards != nil && sqldb.SQLState(err) == notDistributable { // a shard was split
+			s.shards.Forget()
+		}
+
 		again := lost && !isUnknown(err) || errors.Is(err, ErrNoSlot)
 		switch {
 		case err == nil:
@@ -33,29 +57,6 @@ func (s *Slots) prove(ctx context.Context, pass Attempt, send sender) ([]byte, e
 			return nil, err
 		}
 	}
-}
-
-// proveOnce calls send once. When the answer is lost, the slot is asked until it tells: then lost is true, and either
-// the change is applied, with the stored answers in a, or it never will be, or err says that this is not known.
-func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send sender) (lost bool, err error) {
-	err = send(ctx, a)
-	if lost = s != nil && isUnknown(err); lost {
-		err = s.db.Resolve(ctx, err, func(ctx context.Context) (applied bool, err error) {
-			a.Answers, err = s.ask(ctx, used, a.Number)
-			return a.Answers != nil, err
-		})
-	}
-	if err == nil {
-		used.attempt = a.Number
-	}
-
-	// A slot that may hold this attempt already, or that what was sent may still find, is not used again: its answers
-	// would be taken for the next group's.
-	if !lost && (err == nil || untouched(err)) {
-		s.put(used)
-	}
-	s.noteShards(err)
-	return lost, err
 }
 
 // isUnknown reports whether err is the database's and says that the change may have been made.

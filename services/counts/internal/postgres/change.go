@@ -137,7 +137,7 @@ func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Durati
 		waited = a.Waited
 		return answers, err
 	}
-	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(lockWait))
+	answers, err := groupcommit.Transact(ctx, s.limits.Slots, q.place(), change, sqldb.WithLockTimeout(lockWait))
 	switch {
 	case err != nil:
 		return counting.Answer{}, err
