@@ -210,8 +210,7 @@ func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
 
 // serve sends groups until the queue is empty.
 func (c *Committer[K, Q, R]) serve() {
-	for more := true; more; {
-		more = c.serveNext()
+	for c.serveNext() {
 	}
 }
 

@@ -229,12 +229,6 @@ func TestNewRefuses(t *testing.T) {
 	if err == nil {
 		t.Error("a single statement without slots is accepted")
 	}
-	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: limits, Lease: new(groupcommit.Lease[request]),
-	})
-	if err == nil {
-		t.Error("a lease that cannot be taken is accepted")
-	}
 	limits.Pipeline, limits.InFlight = groupcommit.NewPipeline(), 2
 	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
 		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: limits,

@@ -121,7 +121,6 @@ var ErrSplit = errors.New("groupcommit: one request keeps its group from being s
 
 // check returns an error for a configuration that cannot work.
 func (c Config[K, Q, R]) check() error {
-	l := c.Lease
 	switch {
 	case c.Name == "" || c.DB == nil || c.Key == nil || (c.Send == nil) == (c.Repeat == nil):
 		return errors.New("groupcommit: Name, DB, Key and one of Send and Repeat are required")
@@ -129,12 +128,8 @@ func (c Config[K, Q, R]) check() error {
 		return errors.New("groupcommit: a single statement needs Slots")
 	case c.Slots.distributed() && c.Place == nil:
 		return errors.New("groupcommit: distributed slots need Place")
-	case c.Pipeline != nil && c.InFlight > 1:
-		return errors.New("groupcommit: a Pipeline requires InFlight 1")
 	case c.LockTimeout <= 0 || c.StatementTimeout <= 0:
 		return errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
-	case l != nil && (l.Take == nil || l.Release == nil || l.RetryWait <= 0):
-		return errors.New("groupcommit: a Lease needs Take, Release and RetryWait")
 	}
 	return nil
 }

@@ -82,34 +82,33 @@ func (p *Pipeline) expect(answered int) {
 type patience struct {
 	skip int // groups that do not wait
 	vain int // waits in vain in a row
-	half int // how many have to be there for a wait that was not in vain
 }
 
-// await returns a channel that is closed when all have come, and how long to wait for it, or nil when no caller is to
-// be waited for.
-func (p *Pipeline) await(own *patience) (full <-chan struct{}, wait time.Duration) {
+// await waits for the callers that are expected, if any are to be waited for.
+func (p *Pipeline) await(own *patience) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	wait = time.Until(p.until)
+	wait := time.Until(p.until)
 	if wait <= 0 || p.waiting >= p.crowd || p.crowd > maxCrowd {
-		return nil, 0
+		return
 	}
 	if own.skip > 0 {
 		own.skip--
-		return nil, 0
+		return
 	}
-	p.full, own.half = make(chan struct{}), (p.waiting+p.crowd+1)/2
-	return p.full, wait
-}
 
-// over ends a wait.
-func (p *Pipeline) over(own *patience) {
+	full, half := make(chan struct{}), (p.waiting+p.crowd+1)/2
+	p.full = full
+	p.mu.Unlock()
+	select {
+	case <-full:
+	case <-time.After(wait):
+	}
+
 	p.mu.Lock()
-	defer p.mu.Unlock()
-
 	p.full = nil
-	if p.waiting >= own.half {
+	if p.waiting >= half {
 		own.vain = 0
 		return
 	}
@@ -122,19 +121,9 @@ func (p *Pipeline) over(own *patience) {
 // gather lets callers join the group that is about to be taken: those that are ready to run, and then those that are
 // expected.
 func (c *Committer[K, Q, R]) gather() {
-	if waiting := c.yield(); waiting == 0 || c.cfg.InFlight > 1 {
-		return
+	if waiting := c.yield(); waiting > 0 && c.cfg.InFlight == 1 {
+		c.pipeline.await(&c.patience)
 	}
-	full, wait := c.pipeline.await(&c.patience)
-	if full == nil {
-		return
-	}
-
-	select {
-	case <-full:
-	case <-time.After(wait):
-	}
-	c.pipeline.over(&c.patience)
 }
 
 // yield yields the processor as long as that brings callers into the queue. Goroutines that are ready to run belong to

@@ -2,6 +2,9 @@ package groupcommit
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -35,7 +38,8 @@ type Slots struct {
 	db       *sqldb.DB
 	ttl      time.Duration
 	table    string
-	storeSQL string        // of this table
+	makeSQL  string // of this table, as the next
+	storeSQL string
 	beside   string        // the table of Beside; empty: the slots have no place
 	shards   *sqldb.Shards // nil on one server
 
@@ -84,7 +88,10 @@ func NewSlots(db *sqldb.DB, schema string, longest time.Duration, options ...Slo
 		option(s)
 	}
 
-	s.storeSQL = fmt.Sprintf(storeSQL, s.table, s.ofPlace(4))
+	s.makeSQL, s.storeSQL = fmt.Sprintf(makeSQL, s.table, "", "", ""), fmt.Sprintf(storeSQL, s.table, s.ofPlace(4))
+	if s.beside != "" {
+		s.makeSQL = fmt.Sprintf(makeSQL, s.table, ", place", ", $2", "place, ")
+	}
 	if s.beside != "" && db.Cluster() == sqldb.ClusterCitus {
 		s.shards = sqldb.NewShards(db, s.beside, placesKnown)
 	}
@@ -122,20 +129,12 @@ func (s *Slots) placed(place string, args ...any) []any {
 	return append(args, place)
 }
 
-// On Citus no statement that changes rows may read the clock itself.
-const (
-	makeSQL = `
-INSERT INTO %s AS s (id, attempt, used_at)
-VALUES ($1, 0, statement_timestamp())
-    ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at
+// makeSQL makes a slot. On Citus no statement that changes rows may read the clock itself.
+const makeSQL = `
+INSERT INTO %s AS s (id, attempt, used_at%s)
+VALUES ($1, 0, statement_timestamp()%s)
+    ON CONFLICT (%sid) DO UPDATE SET used_at = excluded.used_at
 RETURNING s.attempt`
-
-	makePlacedSQL = `
-INSERT INTO %s AS s (id, attempt, used_at, place)
-VALUES ($1, 0, statement_timestamp(), $2)
-    ON CONFLICT (place, id) DO UPDATE SET used_at = excluded.used_at
-RETURNING s.attempt`
-)
 
 // take returns a slot of a place's shard that no group uses, and makes one if there is none. Its errors are NotApplied:
 // no group was sent.
@@ -151,12 +150,8 @@ func (s *Slots) take(ctx context.Context, place string) (*slot, error) {
 	if s.shards == nil {
 		place = ""
 	}
-	query := makeSQL
-	if s.beside != "" {
-		query = makePlacedSQL
-	}
 	made := &slot{shard: shard.ID, place: place, id: uuid.Must(uuid.NewV7()).String(), made: time.Now()}
-	err = s.db.Repeatable().GetContext(ctx, &made.attempt, fmt.Sprintf(query, s.table), s.placed(made.place, made.id)...)
+	err = s.db.Repeatable().GetContext(ctx, &made.attempt, s.makeSQL, s.placed(made.place, made.id)...)
 	if err != nil {
 		return nil, sqldb.AsNotApplied(err) // a slot alone is no change
 	}
@@ -278,4 +273,102 @@ func (s *Slots) cleanShards(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Session is what Send sends statements on: sqldb's Once, or a transaction.
+type Session interface {
+	// ExecContext sends a statement that returns no rows.
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	// GetContext scans the first row into dest, as sqlx does. No row is sql.ErrNoRows.
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	// SelectContext scans all rows into the slice at dest, as sqlx does.
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
+// Attempt is one sending of a group.
+type Attempt struct {
+	// LockWait is the lock_timeout of the statements.
+	LockWait time.Duration
+	// SkipLocked asks to leave the rows that are locked unchanged, with the answer null to their requests. A locked row
+	// must never be mistaken for a missing one. It is set only where a group has several keys, or several lanes wait, and
+	// for each group that first needs leases.
+	SkipLocked bool
+	// Lease is the token that [Lease.Take] has returned for the group.
+	Lease any
+	// Slot names the slot, with Place where the slots have one, and Number the attempt that this sending takes. A
+	// transaction calls Store, or updates the slot in its own last statement, after Encode. A single statement locks the
+	// slot's row, which must hold Number - 1, before it changes anything, and gives it Number, Answers and the clock's
+	// time. Where there is no such row, it changes nothing, and Send returns ErrNoSlot.
+	Place  string
+	Slot   string
+	Number int64
+
+	// Answers is set by Send to what the slot has stored: a JSON array with one element for each request of the group, in
+	// the group's order, that an R is decoded from. An element null says that the request's row is locked, or that its key
+	// is held in another way, such as by a claim: the request waits in the lane of its key.
+	Answers []byte
+	// Again says that an earlier sending of the group may have been applied. Only Repeat sees it.
+	Again bool
+	// Waited is set by Send and Repeat to the time for which the statements waited for locked rows.
+	Waited time.Duration
+
+	slots *Slots // nil on MySQL
+}
+
+const storeSQL = `
+UPDATE %s
+   SET attempt = $2, answers = $3, used_at = statement_timestamp()
+ WHERE id = $1 AND attempt = $2 - 1%s`
+
+// Store encodes the answers, one for each request, and writes them into the slot, as the last statement of a
+// transaction. It returns ErrNoSlot, upon which Send must return it and nothing is committed, when the slot does not
+// hold the attempt before.
+func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
+	if err := a.Encode(answers); err != nil || a.slots == nil {
+		return err
+	}
+
+	result, err := s.ExecContext(ctx, a.slots.storeSQL, a.slots.placed(a.Place, a.Slot, a.Number, a.Answers)...)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(ErrNoSlot, err)
+	}
+	return nil
+}
+
+// Encode sets Answers, for a last statement of a transaction that writes the slot besides other rows.
+func (a *Attempt) Encode(answers any) (err error) {
+	if a.Answers, err = json.Marshal(answers); err != nil {
+		return fmt.Errorf("groupcommit: encode the answers: %w", err)
+	}
+	return nil
+}
+
+// WaitedFor sets Waited to a time in seconds, unless it is longer already.
+func (a *Attempt) WaitedFor(seconds float64) {
+	a.Waited = max(a.Waited, time.Duration(seconds*float64(time.Second)))
+}
+
+// Run sends the statement of a group that is one statement, and sets Answers and Waited. Its first three
+// parameters are the slot, the number and lock_timeout, args follow. It returns one row: answers, and waited, in
+// seconds. Where it returns no row Run returns ErrNoSlot.
+func (a *Attempt) Run(ctx context.Context, s Session, statement string, args ...any) error {
+	var row struct {
+		Answers []byte  `db:"answers"`
+		Waited  float64 `db:"waited"`
+	}
+	args = append([]any{a.Slot, a.Number, sqldb.Milliseconds(a.LockWait)}, args...)
+	err := s.GetContext(ctx, &row, statement, args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNoSlot
+	}
+	if err != nil {
+		return err
+	}
+
+	a.Answers = row.Answers
+	a.WaitedFor(row.Waited)
+	return nil
 }
