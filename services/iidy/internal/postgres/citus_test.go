@@ -70,7 +70,6 @@ func TestOnShards(t *testing.T) {
 		"rows that move":    TestRowsThatMoveWhileTheirBatchWaits,
 		"shapes":            TestBatchesOfEveryShapeMeet,
 		"deadlock":          TestDeadlockOfALongBatch,
-		"bad item":          TestOneBadItemFailsAlone,
 		"crowd":             TestCallsForALockedItemHoldAShare,
 	} {
 		t.Run(name, test)
