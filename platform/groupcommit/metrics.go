@@ -15,6 +15,7 @@ type metrics struct {
 // newMetrics registers the metrics with reg, which may be nil. It panics if another committer has the name.
 func newMetrics(reg prometheus.Registerer, name string) *metrics {
 	auto := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"coalescer": name}, reg))
+
 	return &metrics{
 		size: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "rowlock_coalesce_batch_size", Help: "Requests carried by one statement.",

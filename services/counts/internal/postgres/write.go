@@ -61,6 +61,7 @@ func writeSQL(keys string, only condition) string {
 		keys = ", taken AS (" + keys + "\n    RETURNING 1\n)"
 		taken = "SELECT count(*) AS n FROM taken"
 	}
+
 	return `/* UPDATE counts.count_values UPDATE counts.slots */
 WITH changed AS (
     UPDATE counts.count_values v
