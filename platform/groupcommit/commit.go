@@ -180,8 +180,8 @@ func requestsOf[K comparable, Q, R any](group []*call[K, Q, R]) []Q {
 	return requests
 }
 
-// sendProven sends a group by Send until it is certain what has become of it, and returns its answers, one for each
-// request. One that a caller has left by then, with ErrUnknown, is sent again by commit, without that caller.
+// sendProven sends a group by Send until its outcome is certain, and returns its answers, one for each request. One
+// that a caller has left by then, with ErrUnknown, is sent again by commit, without that caller.
 func (c *Committer[K, Q, R]) sendProven(
 	ctx context.Context, pass Attempt, group []*call[K, Q, R],
 ) (answers []*R, err error) {
@@ -229,7 +229,7 @@ func (c *Committer[K, Q, R]) sendRepeatable(
 	for _, w := range group {
 		w.doubtful = true
 	}
-	var refusal error // commit knows what to do with it
+	var refusal error // commit handles it
 	err = c.cfg.DB.Resolve(ctx, err, func(ctx context.Context) (answered bool, err error) {
 		if err = once(ctx); isLocked(err) || oneAtFault(err) {
 			refusal, err = err, nil

@@ -37,7 +37,7 @@ type Committer[K comparable, Q, R any] struct {
 	patience   patience
 }
 
-// shared is what the committers of all shards have in common.
+// shared is the state that the committers of all shards share.
 type shared struct {
 	metrics *metrics
 	tracer  trace.Tracer // nil where tracing is off
@@ -80,13 +80,13 @@ type call[K comparable, Q, R any] struct {
 	state   state
 
 	tries    int        // that found its key locked
-	hasPlace bool       // of Limits.Share
+	hasShare bool       // it has a permit of Limits.Share
 	inLane   bool       // it has stood in a lane
 	doubtful bool       // an earlier sending by Repeat may have been applied; used only by the goroutine of its group
 	span     trace.Span // the request's own; nil when it is not recorded
 }
 
-// answer is what a caller gets.
+// answer is the result of a call.
 type answer[R any] struct {
 	value R
 	err   error
@@ -186,9 +186,9 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (none R, err e
 	default:
 	}
 
-	c.givePlace(w)
+	c.giveShare(w)
 	if w.state == sent {
-		w.state = abandoned // what was sent stands, but is not sent again
+		w.state = abandoned // the request stands, but is not sent again
 		return none, errors.Join(ErrUnknown, cause)
 	}
 	w.state = finished // the queue and the lanes pass over it
@@ -288,7 +288,7 @@ func (c *Committer[K, Q, R]) markSent(group []*call[K, Q, R]) {
 // finish answers a call, and records the whole wait of one that has stood in a lane. The caller holds c.mu.
 func (c *Committer[K, Q, R]) finish(w *call[K, Q, R], a answer[R]) {
 	if a.err != nil && w.doubtful {
-		a.err = errors.Join(ErrUnknown, a.err) // no refusal tells what became of the earlier sending
+		a.err = errors.Join(ErrUnknown, a.err) // a refusal does not tell the outcome of the earlier sending
 	}
 	if w.inLane {
 		where := contention.InLane
@@ -298,7 +298,7 @@ func (c *Committer[K, Q, R]) finish(w *call[K, Q, R], a answer[R]) {
 		c.cfg.Contention.Waited(where, time.Since(w.since))
 	}
 
-	c.givePlace(w)
+	c.giveShare(w)
 	w.state = finished
 	w.done <- a
 }

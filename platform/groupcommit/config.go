@@ -29,7 +29,7 @@ type Config[K comparable, Q, R any] struct {
 	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
 	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error
 	// Repeat sends a group in place of Send, by one statement that may be sent any number of times: it reads, or it
-	// recognises in the rows what it has written before. It needs no slot: after a lost answer it is sent again. It
+	// recognises its earlier writes in the rows. It needs no slot: after a lost answer it is sent again. It
 	// returns an answer for each request, nil where the request's row is locked, and keeps neither a nor the group.
 	Repeat func(ctx context.Context, s Session, a *Attempt, group []Q) ([]*R, error)
 	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
@@ -38,7 +38,7 @@ type Config[K comparable, Q, R any] struct {
 	// Held says that the key of a lane is held by another request, such as by a claim, and not by a lock: to wait for it
 	// counts as a wait for that request.
 	Held bool
-	// Lease describes what a group leases before it is sent; nil: nothing.
+	// Lease describes the leases that a group takes before it is sent; nil means none.
 	Lease *Lease[Q]
 	// Patient tries requests again that have left their group. While one of them has met a row that stays locked, groups
 	// only glance at locked rows, because nothing else remembers the lock. It may be nil.
@@ -47,7 +47,7 @@ type Config[K comparable, Q, R any] struct {
 	MaxKeys int
 }
 
-// Limits are what the committers of a replica share.
+// Limits are shared by the committers of a replica.
 type Limits struct {
 	// DB is where groups are sent.
 	DB *sqldb.DB
@@ -57,7 +57,7 @@ type Limits struct {
 	Queue            int           // requests that wait, at most; default 1024
 	InFlight         int           // groups under way beside those of locked keys, of each shard; default 1
 	Permits          int           // groups under way on each server of a cluster, half as many of locked keys; default 2
-	LockTimeout      time.Duration // how long a request may wait for a locked row; required
+	LockTimeout      time.Duration // limits a request's wait for a locked row; required
 	StatementTimeout time.Duration // the server's statement_timeout; required
 	// Timeout bounds one sending of a group, the look-ups after a lost answer included.
 	Timeout time.Duration
@@ -112,11 +112,11 @@ var (
 	ErrUnknown = errors.New("groupcommit: the outcome is unknown")
 )
 
-// ErrNoSlot is what Send returns when the slot did not hold the attempt before this one: nothing was changed.
+// ErrNoSlot is returned by Send when the slot did not hold the attempt before this one: nothing was changed.
 var ErrNoSlot = errors.New("groupcommit: the slot is not at the attempt before this one")
 
-// ErrSplit is what Send returns when one request keeps the group from being sent, and it is not known which: nothing
-// was changed. The two halves are then sent separately, and a request that is alone gets the error.
+// ErrSplit is returned by Send when one request keeps the group from being sent, and it is not known which: nothing was
+// changed. The two halves are then sent separately, and a request that is alone gets the error.
 var ErrSplit = errors.New("groupcommit: one request keeps its group from being sent")
 
 // check returns an error for a configuration that cannot work.

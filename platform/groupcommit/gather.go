@@ -52,7 +52,7 @@ func (p *Pipeline) enter() (leave func()) {
 	return sync.OnceFunc(func() { <-p.turn })
 }
 
-// came notes that so many callers have come into a queue, or were taken from one.
+// came adds callers that have come into a queue, or subtracts those that were taken from one.
 func (p *Pipeline) came(callers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,8 @@ func (p *Pipeline) came(callers int) {
 	}
 }
 
-// expect notes that so many callers are being answered while others wait. The next group waits for all of them that fit
-// into it.
+// expect sets the callers that the next group waits for: those that are being answered now, and those that wait, as
+// many as fit into a group.
 func (p *Pipeline) expect(answered int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,10 +28,10 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 	return l
 }
 
-// stand puts calls into a lane, before the call at an index, and makes sure that the lanes are served. A call that gets
-// no place of Limits.Share is refused. The caller holds c.mu.
+// stand puts calls into a lane, before the call at an index, and makes sure that the lanes are served. A call without a
+// permit of Limits.Share is refused. The caller holds c.mu.
 func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], before int, calls ...*call[K, Q, R]) {
-	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return !c.takePlace(l, w) })
+	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return !c.takeShare(l, w) })
 	if len(calls) == 0 {
 		return
 	}
@@ -69,12 +69,12 @@ func (c *Committer[K, Q, R]) standAgain(key K, calls []*call[K, Q, R]) {
 	c.stand(l, 0, calls...)
 }
 
-// takePlace gives a call a place of Limits.Share, unless it has one, or answers ErrCrowded. A key that is leased needs
+// takeShare gives a call a permit of Limits.Share, unless it has one, or answers ErrCrowded. A key that is leased needs
 // none at first: replicas lease it from each other for milliseconds, and no group has waited for it yet. The caller
 // holds c.mu.
-func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool {
-	if !w.hasPlace && (c.cfg.Lease == nil || time.Since(l.since) >= briefWait) {
-		if w.hasPlace = c.cfg.Share.Take(w.key); !w.hasPlace {
+func (c *Committer[K, Q, R]) takeShare(l *lane[K, Q, R], w *call[K, Q, R]) bool {
+	if !w.hasShare && (c.cfg.Lease == nil || time.Since(l.since) >= briefWait) {
+		if w.hasShare = c.cfg.Share.Take(w.key); !w.hasShare {
 			w.inLane = false
 			c.addWaiting(-1)
 			c.finish(w, answer[R]{err: contention.ErrCrowded})
@@ -85,10 +85,10 @@ func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool 
 	return true
 }
 
-// givePlace gives a call's place back, if it has one. The caller holds c.mu.
-func (c *Committer[K, Q, R]) givePlace(w *call[K, Q, R]) {
-	if w.hasPlace {
-		w.hasPlace = false
+// giveShare gives a call's permit of Limits.Share back, if it has one. The caller holds c.mu.
+func (c *Committer[K, Q, R]) giveShare(w *call[K, Q, R]) {
+	if w.hasShare {
+		w.hasShare = false
 		c.cfg.Share.Give(w.key)
 	}
 }
@@ -106,7 +106,7 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 		c.metrics.slow.Dec()
 	}
 	for _, w := range l.calls {
-		c.givePlace(w)
+		c.giveShare(w)
 		c.push(w)
 	}
 }

@@ -140,8 +140,8 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	}
 }
 
-// Callers of a key that is held for a moment need no place of the share, so many they may be.
-func TestABriefLeaseNeedsNoPlace(t *testing.T) {
+// Callers of a key that is held for a moment need no permit of the share, however many they are.
+func TestABriefLeaseNeedsNoPermit(t *testing.T) {
 	t.Parallel()
 	const callers = 20
 	r, l := startLeasing(t, 1_000_000, func(c *config) {

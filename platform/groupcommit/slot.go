@@ -27,7 +27,7 @@ import (
 //   - it holds the attempt with answers NULL: an earlier look-up has taken it;
 //   - there is no row: it was deleted, and the outcome is unknown.
 //
-// The look-up writes in every case, so that a synchronous standby, if there is one, has what is answered. No id of a
+// The look-up writes in every case, so that a synchronous standby, if there is one, has every answer. No id of a
 // transaction and no history of the server is needed, so this holds behind a pooler, and on a promoted synchronous
 // standby. After an asynchronous one is promoted nothing holds: see docs/high-availability.md.
 //
@@ -60,22 +60,23 @@ const (
 	// maxAttempts retires a slot: while an old snapshot keeps its dead versions, each attempt costs more. One UPDATE went
 	// from 0.13 to 0.94 ms in 68,000 attempts (PostgreSQL 15, 2 cores).
 	maxAttempts = 5000
-	// slotGrace is what a slot outlives the longest change by, for look-ups that a suspended machine delays.
+	// slotGrace is added to the longest change in a slot's time to live, for look-ups that a suspended machine delays.
 	slotGrace = 5 * time.Minute
 	// placesKnown bounds the places whose shard is remembered: 20 MB at most.
 	placesKnown = 10_000
-	// notDistributable is what Citus answers to a statement for several shards.
+	// notDistributable is Citus' SQLSTATE for a statement that needs several shards.
 	notDistributable = "0A000"
 	// deleteAtOnce bounds the rows of one DELETE.
 	deleteAtOnce = 500
 )
 
-// SlotOption says what a service's slots are like.
+// SlotOption configures a service's slots.
 type SlotOption func(*Slots)
 
 // Beside says that the slots have a column place, which is the first one of their primary key, and that a Citus cluster
 // distributes them by it, colocated with another table, given with its schema. A slot's place is then a value of that
-// table's distribution column, so that the slot is on the shard of what it proves. On one server it is empty.
+// table's distribution column, so that the slot is on the shard of the rows whose change it proves. On one server it is
+// empty.
 func Beside(table string) SlotOption { return func(s *Slots) { s.beside = table } }
 
 // NewSlots returns the slots of a replica in the table slots of a schema. longest is the longest time for which a
@@ -269,13 +270,13 @@ func (s *Slots) cleanShards(ctx context.Context) error {
 		}
 
 		n, err := s.shards.Delete(ctx, fmt.Sprintf(deletePlacedSQL, s.table, ttl), places, ids)
-		if err != nil || len(old) < deleteAtOnce || n == 0 { // the next round deletes what is locked
+		if err != nil || len(old) < deleteAtOnce || n == 0 { // the next round deletes locked ones
 			return err
 		}
 	}
 }
 
-// Session is what Send sends statements on: sqldb's Once, or a transaction.
+// Session sends the statements of Send: sqldb's Once, or a transaction.
 type Session interface {
 	// ExecContext sends a statement that returns no rows.
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -303,9 +304,9 @@ type Attempt struct {
 	Slot   string
 	Number int64
 
-	// Answers is set by Send to what the slot has stored: a JSON array with one element for each request of the group, in
-	// the group's order, that an R is decoded from. An element null says that the request's row is locked, or that its key
-	// is held in another way, such as by a claim: the request waits in the lane of its key.
+	// Answers is set by Send to the answers that the slot has stored: a JSON array with one element for each request of
+	// the group, in the group's order, that an R is decoded from. An element null says that the request's row is
+	// locked, or that its key is held in another way, such as by a claim: the request waits in the lane of its key.
 	Answers []byte
 	// Again says that an earlier sending of the group may have been applied. Only Repeat sees it.
 	Again bool

@@ -14,7 +14,7 @@ import (
 // sender sends a change with the slot of an attempt, by a call of the pool that is [sqldb.Proven].
 type sender = func(ctx context.Context, a *Attempt) error
 
-// prove calls send until it is certain what has become of the change, and returns the answers that the slot has stored.
+// prove calls send until the outcome of the change is certain, and returns the answers that the slot has stored.
 // After a lost answer the slot is asked until it tells: the change is applied, with these answers, or it never will be,
 // or an error says that this is not known. A sending that changed nothing and never will is repeated in another slot.
 func (s *Slots) prove(ctx context.Context, place string, pass Attempt, send sender) ([]byte, error) {
@@ -40,7 +40,7 @@ func (s *Slots) prove(ctx context.Context, place string, pass Attempt, send send
 			})
 		}
 
-		// A slot that may hold this attempt already, or that what was sent may still find, is not used again: its answers
+		// A slot that may hold this attempt already, or may still be found by the lost group, is not used again: its answers
 		// would be taken for the next group's.
 		if !lost && (err == nil || untouched(err)) {
 			s.put(used, err == nil)
@@ -65,7 +65,7 @@ func isUnknown(err error) bool {
 	return ours && outcome == sqldb.Unknown
 }
 
-// errRolledBack is what a sender returns when it has decided to roll back its transaction.
+// errRolledBack is returned by a sender that has decided to roll back its transaction.
 var errRolledBack = errors.New("groupcommit: rolled back")
 
 // untouched reports whether err leaves no doubt that the slot is as it was: the sender has decided so, the server has

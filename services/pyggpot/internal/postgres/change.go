@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// answer is what a slot stores of a change.
+// answer is stored in the slot for each change.
 type answer struct {
 	Moved   pot.Contents `json:"moved,omitempty"`
 	Full    bool         `json:"full,omitempty"`
@@ -78,8 +78,8 @@ UPDATE pyggpot.slots AS s
  WHERE s.id = (SELECT id FROM slot)
 RETURNING s.answers, pass.lost, pass.waited`
 
-// sendGroup decides the changes of leased pots and sends them: see groupcommit.Config.Send. What the pots held when
-// they were leased they hold still, if the fence lets them pass. Otherwise no change of the group gets an answer.
+// sendGroup decides the changes of leased pots and sends them: see groupcommit.Config.Send. If the fence lets the
+// pots pass, their coins are unchanged since the lease. Otherwise no change of the group gets an answer.
 func (s *Store) sendGroup(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []pot.Change,
 ) error {
