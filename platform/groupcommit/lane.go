@@ -225,8 +225,7 @@ func (c *Committer[K, Q, R]) expire() {
 	c.turns = slices.DeleteFunc(c.turns, func(key K) bool {
 		l := c.lanes[key]
 		l.calls = slices.DeleteFunc(l.calls, func(w *call[K, Q, R]) bool {
-			late := w.state != finished && now.Sub(w.since) >= c.cfg.LockTimeout
-			if late {
+			if w.state != finished && now.Sub(w.since) >= c.cfg.LockTimeout {
 				c.lockedOut(w)
 			}
 			return w.state == finished

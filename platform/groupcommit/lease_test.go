@@ -94,21 +94,6 @@ func TestAHeldKeyDelaysItsOwnCallers(t *testing.T) {
 	r.wantValue(t, "key-0", 20)
 }
 
-// While a key stays held, a request is tried so many times more, and then it is refused.
-func TestRetriesForALease(t *testing.T) {
-	t.Parallel()
-	for _, retries := range []int{0, 5} {
-		r, l := startLeasing(t, retries)
-		l.set("key-0", "another")
-		if err := r.do(t.Context(), "key-0"); !errors.Is(err, groupcommit.ErrLocked) {
-			t.Errorf("got %v, want ErrLocked", err)
-		}
-		if n := l.tries(); n != retries+1 {
-			t.Errorf("%d tries, want %d", n, retries+1)
-		}
-	}
-}
-
 // The leases of a group that fails, and of a request whose lease was lost, are given back.
 func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
@@ -145,13 +130,13 @@ func TestABriefLeaseNeedsNoPermit(t *testing.T) {
 	t.Parallel()
 	const callers = 20
 	r, l := startLeasing(t, 1_000_000, func(c *config) {
-		c.Share = contention.NewShare(6, nil) // one place for a key
+		c.Share = contention.NewShare(6, nil) // one permit for a key
 	})
 	l.set("key-0", "another")
 	answers := r.doAll(t.Context(), callers, request{key: "key-0"})
 	want(t, answers, callers-1, contention.ErrCrowded)
 	if n := l.tries(); n < 5 {
-		t.Errorf("%d tries before that: a place was needed at once", n)
+		t.Errorf("%d tries before that: a permit was needed at once", n)
 	}
 	l.set("key-0", "")
 	want(t, answers, 1, nil)

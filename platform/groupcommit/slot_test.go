@@ -2,6 +2,7 @@ package groupcommit_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -13,35 +14,51 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
-// Answers get lost before and after COMMIT. No caller is told that an outcome is unknown, and the sums are exact.
+// Answers of groups and of single transactions get lost before and after COMMIT. No caller is told that an outcome is
+// unknown, each is answered with the value that it has committed, and the sums are exact.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	for name, when := range map[string]faultproxy.When{
-		"before COMMIT": faultproxy.BeforeCommit, "after COMMIT": faultproxy.AfterCommit,
-		"after a statement": faultproxy.AfterStatement, "during a statement": faultproxy.DuringStatement,
+	group := func(ctx context.Context, r *rig) (int64, error) { return r.Do(ctx, request{key: "key-0"}) }
+	alone := func(ctx context.Context, r *rig) (int64, error) { return r.increment(ctx, "key-0") }
+	for name, tc := range map[string]struct {
+		when    faultproxy.When
+		add     func(ctx context.Context, r *rig) (int64, error)
+		callers int
+	}{
+		"before COMMIT":      {faultproxy.BeforeCommit, group, 16},
+		"after COMMIT":       {faultproxy.AfterCommit, group, 16},
+		"after a statement":  {faultproxy.AfterStatement, group, 16},
+		"during a statement": {faultproxy.DuringStatement, group, 16},
+		"alone, before":      {faultproxy.BeforeCommit, alone, 4},
+		"alone, after":       {faultproxy.AfterCommit, alone, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const callers, adds = 16, 20
+			const adds = 20
 			dsn := database(t)
 			proxy := faultproxy.New(t, dsn)
 			r := start(t, dsn, proxy.DSN(dsn))
-			proxy.CutEvery(4, when, faultproxy.RST)
+			proxy.CutEvery(4, tc.when, faultproxy.RST)
 
 			var acknowledged atomic.Int64
-			waittest.Together(t, callers, func(int) error {
+			given := make([]atomic.Bool, tc.callers*adds+1)
+			waittest.Together(t, tc.callers, func(int) error {
 				for range adds {
-					err := r.do(t.Context(), "key-0")
-					if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.NotApplied {
+					n, err := tc.add(t.Context(), r)
+					if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.NotApplied { // lost three times
 						continue
 					}
 					if err != nil {
 						return err
 					}
 					acknowledged.Add(1)
+					if given[n].Swap(true) {
+						return fmt.Errorf("two were given the value %d", n)
+					}
 				}
 				return nil
 			})
+
 			if proxy.Cuts() == 0 {
 				t.Error("nothing was cut: the test proved nothing")
 			}

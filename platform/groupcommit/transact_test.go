@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // increment adds 1 to a counter in a transaction of its own, and returns its value.
@@ -23,46 +20,6 @@ func (r *rig) increment(ctx context.Context, key string) (int64, error) {
 		return n, err
 	}
 	return groupcommit.Transact(ctx, r.slots, "", change)
-}
-
-// Answers of single transactions get lost. Each is answered with what it has committed, and none is applied twice.
-func TestTransactionsAreProven(t *testing.T) {
-	t.Parallel()
-	for name, when := range map[string]faultproxy.When{
-		"before COMMIT": faultproxy.BeforeCommit, "after COMMIT": faultproxy.AfterCommit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const callers, adds = 4, 20
-			dsn := database(t)
-			proxy := faultproxy.New(t, dsn)
-			r := start(t, dsn, proxy.DSN(dsn))
-			proxy.CutEvery(4, when, faultproxy.RST)
-
-			var applied atomic.Int64
-			var answers [callers*adds + 1]atomic.Bool
-			waittest.Together(t, callers, func(int) error {
-				for range adds {
-					n, err := r.increment(t.Context(), "key-0")
-					if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.NotApplied { // cut three times
-						continue
-					}
-					if err != nil {
-						return err
-					}
-					applied.Add(1)
-					if answers[n].Swap(true) {
-						return errors.New("two were given the same value")
-					}
-				}
-				return nil
-			})
-			if proxy.Cuts() == 0 {
-				t.Error("nothing was cut: the test proved nothing")
-			}
-			r.wantValue(t, "key-0", applied.Load())
-		})
-	}
 }
 
 // A transaction that decides against its change, that the server refuses, or that gets no connection leaves nothing
