@@ -64,13 +64,6 @@ func (s *Share) Give(key any) {
 	}
 }
 
-// Free returns how many more requests may wait.
-func (s *Share) Free() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.free
-}
-
 // Problem returns the API's answer to ErrCrowded, or nil for any other error.
 func Problem(err error) *problem.Error {
 	if !errors.Is(err, ErrCrowded) {

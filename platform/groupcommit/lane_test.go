@@ -77,8 +77,12 @@ func TestShare(t *testing.T) {
 	hold.Rollback()
 	want(t, answers, places, nil)
 	r.wantValue(t, "key-0", places)
-	if n := share.Free(); n != 3*places {
-		t.Errorf("%d places are free, want %d", n, 3*places)
+	free := 0
+	for share.Take(free) {
+		free++
+	}
+	if free != 3*places {
+		t.Errorf("%d permits are free, want %d", free, 3*places)
 	}
 }
 
