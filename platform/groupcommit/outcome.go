@@ -2,7 +2,6 @@ package groupcommit
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -63,14 +62,11 @@ func isUnknown(err error) bool {
 	return ours && outcome == sqldb.Unknown
 }
 
-// errRolledBack is returned by a sender that has decided to roll back its transaction.
-var errRolledBack = errors.New("groupcommit: rolled back")
-
 // untouched reports whether err leaves no doubt that the slot is as it was: the sender has decided so, the server has
 // refused the change, or no connection was free for it. An error of another kind, such as of an answer that cannot be
 // decoded, may come after a statement has committed.
 func untouched(err error) bool {
-	if errors.Is(err, ErrSplit) || errors.Is(err, errRolledBack) {
+	if errors.Is(err, ErrSplit) {
 		return true
 	}
 	e := sqldb.Classify(err, true)
@@ -83,15 +79,10 @@ UPDATE %s
  WHERE id = $1 AND attempt <= $2%s
 RETURNING answers`
 
-// errSlotGone says that a slot was deleted, so that it proves nothing.
-var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
-
-// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
+// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will. A slot that was
+// deleted proves nothing: then it returns sql.ErrNoRows.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
 	query := fmt.Sprintf(askSQL, s.table, s.ofPlace(3))
 	err = s.db.Repeatable().GetContext(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errSlotGone
-	}
 	return answers, err
 }

@@ -39,7 +39,7 @@ func Transact[R any](
 		err := s.db.InTx(ctx, run, append(slices.Clip(options), sqldb.Proven())...)
 		if _, ours := sqldb.OutcomeOf(err); err != nil && !ours && !errors.Is(err, ErrNoSlot) {
 			refusal = err
-			return errRolledBack
+			return ErrSplit // nothing was changed
 		}
 		return err
 	})
