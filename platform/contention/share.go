@@ -59,7 +59,8 @@ func (s *Share) Give(key any) {
 	defer s.mu.Unlock()
 
 	s.free++
-	if s.held[key]--; s.held[key] == 0 {
+	s.held[key]--
+	if s.held[key] == 0 {
 		delete(s.held, key)
 	}
 }

@@ -188,7 +188,8 @@ func (c *Committer[K, Q, R]) sendProven(
 	requests := requestsOf(group)
 	sends := 0
 	once := func(ctx context.Context, a *Attempt) error {
-		if sends++; sends > 1 && len(c.remaining(slices.Clone(group))) < len(group) {
+		sends++
+		if sends > 1 && len(c.remaining(slices.Clone(group))) < len(group) {
 			return ErrSplit
 		}
 		return c.sendOnce(ctx, a, func(ctx context.Context, session Session) error {

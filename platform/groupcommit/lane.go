@@ -74,7 +74,8 @@ func (c *Committer[K, Q, R]) standAgain(key K, calls []*call[K, Q, R]) {
 // holds c.mu.
 func (c *Committer[K, Q, R]) takeShare(l *lane[K, Q, R], w *call[K, Q, R]) bool {
 	if !w.hasShare && (c.cfg.Lease == nil || time.Since(l.since) >= briefWait) {
-		if w.hasShare = c.cfg.Share.Take(w.key); !w.hasShare {
+		w.hasShare = c.cfg.Share.Take(w.key)
+		if !w.hasShare {
 			w.inLane = false
 			c.addWaiting(-1)
 			c.finish(w, answer[R]{err: contention.ErrCrowded})

@@ -51,7 +51,8 @@ func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group
 	if err == nil {
 		unanswered = nil
 		for n, i := range at {
-			if answers[i] = got[n]; got[n] == nil {
+			answers[i] = got[n]
+			if got[n] == nil {
 				unanswered = append(unanswered, leased[n])
 			}
 		}

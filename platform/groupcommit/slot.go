@@ -340,10 +340,12 @@ func (a *Attempt) Store(ctx context.Context, s Session, answers any) error {
 }
 
 // Encode sets Answers, for a last statement of a transaction that writes the slot besides other rows.
-func (a *Attempt) Encode(answers any) (err error) {
-	if a.Answers, err = json.Marshal(answers); err != nil {
+func (a *Attempt) Encode(answers any) error {
+	encoded, err := json.Marshal(answers)
+	if err != nil {
 		return fmt.Errorf("groupcommit: encode the answers: %w", err)
 	}
+	a.Answers = encoded
 	return nil
 }
 

@@ -142,7 +142,8 @@ func TestCreateMeetsACountJustCreated(t *testing.T) {
 		values := make(chan int64, callers)
 		for i := range callers {
 			u := update([]string{"", end + strconv.Itoa(i)}[i%2], old, created)
-			if u.Create = true; i%3 == 0 {
+			u.Create = true
+			if i%3 == 0 {
 				slices.Reverse(u.Changes)
 			}
 			go func() {

@@ -178,7 +178,8 @@ func (s *Store) change(
 	if err != nil {
 		return nil, split(err, one && group[0].several())
 	}
-	if state.Keys, err = findKeys(ctx, session, group); err != nil {
+	state.Keys, err = findKeys(ctx, session, group)
+	if err != nil {
 		return nil, err
 	}
 
