@@ -354,6 +354,16 @@ func (a *Attempt) WaitedFor(seconds float64) {
 	a.Waited = max(a.Waited, time.Duration(seconds*float64(time.Second)))
 }
 
+// LockSlotSQL is the end of the first CTE, of the columns of the slot, in a statement for Run. Nothing may be changed but
+// through it: it locks the slot, and finds none that does not hold the attempt before. A sub-select sets lock_timeout
+// before any row is touched, which saves the round trip of a SET LOCAL.
+const LockSlotSQL = `
+       id = $1
+       AND attempt = $2 - 1
+       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
+       FOR UPDATE
+)`
+
 // Run sends the statement of a group that is one statement, and sets Answers and Waited. Its first three
 // parameters are the slot, the number and lock_timeout, args follow. It returns one row: answers, and waited, in
 // seconds. Where it returns no row Run returns ErrNoSlot.

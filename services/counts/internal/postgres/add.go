@@ -102,20 +102,14 @@ func (s *addSums) step(n int, delta int64) int64 {
 }
 
 // The statements lock their slot first, and lock counts only if the slot holds the previous attempt. Otherwise they
-// change nothing and return no row. A sub-select sets lock_timeout before any row is touched, which saves the round
-// trip of a SET LOCAL. waited is the time in seconds until all rows were locked, by the server's clock, without commit
-// and network.
+// change nothing and return no row. waited is the time in seconds until all rows were locked, by the server's clock,
+// without commit and network.
 const (
 	addSlotSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM counts.slots
-     WHERE place = $4
-       AND id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-)`
+     WHERE place = $4 AND` + groupcommit.LockSlotSQL
 
 	addDoneSQL = `
 ), done AS (

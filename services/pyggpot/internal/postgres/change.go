@@ -44,17 +44,12 @@ func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) 
 
 // changeSQL writes the pots of a group, releases their leases, and stores the answers in the group's slot, in one
 // commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the
-// fence does not let all pots pass, it writes none of them, and stores $13 for the answers. lock_timeout is set in a
-// sub-select that is evaluated before a row is touched.
+// fence does not let all pots pass, it writes none of them, and stores $13 for the answers.
 const changeSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM pyggpot.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-), fenced AS MATERIALIZED (` + fenceSQL + `
+     WHERE` + groupcommit.LockSlotSQL + `, fenced AS MATERIALIZED (` + fenceSQL + `
 ), pass AS MATERIALIZED (
     SELECT cardinality($4::integer[]) - count(*) AS lost,
            extract(epoch FROM clock_timestamp() - statement_timestamp())::float8 AS waited
