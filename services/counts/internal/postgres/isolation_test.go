@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
@@ -14,44 +13,6 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
-
-// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the lane: the other
-// counts do not wait for each of them.
-func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "locked", "free")
-	holder := lock(t, db, "locked")
-	huge := inBackground(60, func(int) error {
-		_, err := countingtest.Add(t.Context(), s, "locked", math.MaxInt64)
-		return err
-	})
-	apptest.WaitForBlocked(t, db, 1)
-	for range 20 {
-		if _, err := countingtest.Add(t.Context(), s, "free", 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Tried one by one on the locked row, 60 x 50 ms, they would hold these up and
-	// be out of time themselves.
-	holder.Rollback()
-	var won, refused int
-	for range cap(huge) {
-		switch err := <-huge; {
-		case err == nil:
-			won++
-		case errors.Is(err, counting.ErrOverflow):
-			refused++
-		default:
-			t.Error(err)
-		}
-	}
-	if won != 1 || refused != cap(huge)-1 {
-		t.Errorf("%d fitted and %d were refused, want 1 and %d", won, refused, cap(huge)-1)
-	}
-	wantValue(t, s, "locked", math.MaxInt64)
-}
 
 // Many resets of locked counts do not stop the changes of other counts and reads, though each is a transaction that
 // waits in the database.
