@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lib/pq"
-
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
@@ -93,35 +91,4 @@ func TestGroupsAreForOneShard(t *testing.T) {
 func shardOf(key string) (n int) {
 	_, _ = fmt.Sscanf(key, "key-%d", &n)
 	return n % 4
-}
-
-// Statements that may be repeated are grouped too, and use no slot.
-func TestRepeatableGroups(t *testing.T) {
-	t.Parallel()
-	dsn := shardedDatabase(t)
-	r := startOn(t, sqldb.ClusterCitus, dsn, dsn, func(c *config) {
-		c.Send = nil
-		c.Repeat = func(
-			ctx context.Context, s groupcommit.Session, _ *groupcommit.Attempt, group []request,
-		) (values []*int64, err error) {
-			keys := make([]string, len(group))
-			for i, q := range group {
-				keys[i] = q.key
-			}
-			const query = `SELECT n FROM unnest($1::text[]) WITH ORDINALITY AS k (key, i) JOIN rig.counters USING (key)
-				ORDER BY i`
-			err = s.SelectContext(ctx, &values, query, pq.Array(keys))
-			return values, err
-		}
-	})
-	apptest.Execute(t, r.direct, `UPDATE rig.counters SET n = split_part(key, '-', 2)::bigint WHERE key LIKE 'key-%'`)
-	waittest.Together(t, 10, func(i int) error {
-		n, err := r.Do(t.Context(), request{key: fmt.Sprint("key-", i)})
-		if err == nil && n != int64(i) {
-			err = fmt.Errorf("key-%d is %d", i, n)
-		}
-		return err
-	})
-
-	r.wantSlots(t, 0)
 }
