@@ -44,8 +44,8 @@
 // that came just now, and after 250 ms in the line of the others, with pauses, so that the callers of a row that stays
 // locked do not hold up one that has only collided with another replica.
 //
-// The callers in lanes and in lines hold permits of [Limits.Share], under the key that they wait for, so that one locked
-// row cannot take all requests that a replica may have in flight.
+// The callers in lanes and in lines hold permits of [Limits.Share], under the key that they wait for, so that one
+// locked row cannot take all requests that a replica may have in flight.
 //
 // # Shards
 //

@@ -79,8 +79,8 @@ UPDATE %s
  WHERE id = $1 AND attempt <= $2%s
 RETURNING answers`
 
-// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will. A slot that was
-// deleted proves nothing: then it returns sql.ErrNoRows.
+// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will. A slot that
+// was deleted proves nothing: then it returns sql.ErrNoRows.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
 	query := fmt.Sprintf(askSQL, s.table, s.ofPlace(3))
 	err = s.db.Repeatable().GetContext(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)

@@ -354,8 +354,8 @@ func (a *Attempt) WaitedFor(seconds float64) {
 	a.Waited = max(a.Waited, time.Duration(seconds*float64(time.Second)))
 }
 
-// LockSlotSQL is the end of the first CTE, of the columns of the slot, in a statement for Run. Nothing may be changed but
-// through it: it locks the slot, and finds none that does not hold the attempt before. A sub-select sets lock_timeout
+// LockSlotSQL ends the first CTE, slot, of a statement for Run, after WHERE. It locks the slot, and finds none that
+// does not hold the attempt before: the statement changes rows only if the CTE has one. A sub-select sets lock_timeout
 // before any row is touched, which saves the round trip of a SET LOCAL.
 const LockSlotSQL = `
        id = $1
