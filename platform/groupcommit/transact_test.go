@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// increment adds 1 to a counter in a transaction of its own, and returns its value.
+// increment adds 1 to a counter in a single transaction, and returns its value.
 func (r *rig) increment(ctx context.Context, key string) (int64, error) {
 	change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (n int64, err error) {
 		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)

@@ -38,7 +38,7 @@ func untilApplied[T any](change func() (T, error)) (T, error) {
 }
 
 // Every 19th statement's answer, or the statement itself, gets lost, those that look up what became of another among
-// them: each increase is answered with the value of its own step, and none is made twice.
+// them: each increase is answered with its value, and none is made twice.
 func TestLostGroups(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]faultproxy.When{

@@ -40,8 +40,8 @@ func wantWhole(t *testing.T, db *sqldb.DB) (n int64) {
 	return got.Status
 }
 
-// TestLostReplies: the replies to statements and to COMMIT get lost. What was acknowledged is stored, under an id of
-// its own, and the ids stay gapless.
+// TestLostReplies: the replies to statements and to COMMIT get lost. What was acknowledged is stored, under a
+// separate id, and the ids stay gapless.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"SELECT id FROM status", "UPDATE status", "INSERT INTO events", "COMMIT"} {

@@ -21,7 +21,7 @@ const (
 	onCitus  = "OnCitus/"
 )
 
-// database returns the URL of a database of the test's own.
+// database returns the URL of a new database.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	switch {

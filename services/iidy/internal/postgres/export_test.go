@@ -68,7 +68,7 @@ func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
 	return statements
 }
 
-// RunGroup sends a group, which waits for locks, in a slot of its own, and returns how many items it changed.
+// RunGroup sends a group, which waits for locks, in a new slot, and returns how many items it changed.
 func (s *Store) RunGroup(
 	ctx context.Context, change attempt.Change, list attempt.List, items ...attempt.Item,
 ) (n int64, err error) {

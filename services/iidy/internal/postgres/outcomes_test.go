@@ -137,7 +137,7 @@ func state(t *testing.T, r *rig, l attempt.List) string {
 		ORDER BY item), '') FROM iidy.lists WHERE list = $1`, string(l))
 }
 
-// cutOnce lets the next COMMIT be lost, and returns what returns how many were and ends that.
+// cutOnce lets the next COMMIT be lost, and returns a function that ends that and returns the number of cuts.
 func cutOnce(proxies []*faultproxy.Proxy, when faultproxy.When) (cuts func() int) {
 	count := func() (n int) {
 		for _, p := range proxies {

@@ -148,7 +148,7 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 	})
 }
 
-// TestListPassesOverNoPotsBehindTheLast: a page that begins behind the total costs the total and no scan of its own.
+// TestListPassesOverNoPotsBehindTheLast: a page that begins behind the total costs the total and no further scan.
 func TestListPassesOverNoPotsBehindTheLast(t *testing.T) {
 	t.Parallel()
 	_, db, _ := open(t)
