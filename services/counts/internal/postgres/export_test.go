@@ -39,7 +39,7 @@ func (s *Store) ChangeTogether(
 // CitusStatements returns what is sent to a cluster, with its arguments, but for the creation of counts.
 func CitusStatements() map[string][]any {
 	t, ids, ints := textsOf(true), pq.StringArray{"a"}, pq.Int64Array{1}
-	adds := []any{"a", uuid.NewString(), 1, "50ms", ids, ints, ints, ints, ints, ints}
+	adds := []any{uuid.NewString(), 1, "50ms", "a", ids, ints, ints, ints, ints, ints}
 	return map[string][]any{
 		t.addSeveral: adds, t.addFree: adds, t.lock: {ids, false}, t.lockFree: {ids, true},
 		t.write: {ids, ids, ints, time.Now(), "a", uuid.NewString(), 1, "[]"},

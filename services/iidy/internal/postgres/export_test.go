@@ -48,7 +48,7 @@ func Kept() map[string]int {
 func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
 	itself := func(condition string) string { return condition }
 	t, lists, items := textsOf(true), pq.StringArray{string(list)}, pq.StringArray{"a"}
-	group := []any{string(list), uuid.NewString(), 1, "50ms", lists, items, pq.Int64Array{1}, lists}
+	group := []any{uuid.NewString(), 1, "50ms", string(list), lists, items, pq.Int64Array{1}, lists}
 	statements := map[string][]any{
 		t.get:     {lists, items, lists},
 		t.claim:   {string(list), "", 10, 1, longHead, 1 << 20},
