@@ -1,4 +1,4 @@
-// Package contention measures what a service's lock costs: how long callers wait for it,
+// Package contention measures the cost of a service's lock: how long callers wait for it,
 // and how often another holder is in the way. Every service has one kind of lock and
 // reports it with the same two metrics, so one dashboard and one set of alerts fit all.
 package contention
@@ -11,20 +11,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Place is where a caller waits for a lock.
-type Place string
+// Where is the place at which a caller waits for a lock.
+type Where string
 
 // The places.
 const (
 	// InProcess is a wait behind another request of the same replica, without a
 	// connection.
-	InProcess Place = "process"
+	InProcess Where = "process"
 	// InDatabase is the wait of one statement for a row that another session holds (for a
 	// lease: of one change). A request whose statement gave up may have several.
-	InDatabase Place = "database"
+	InDatabase Where = "database"
 	// InLane is the whole wait of a grouped request that went into its key's lane, because
 	// its row stayed locked beyond the group's first wait.
-	InLane Place = "lane"
+	InLane Where = "lane"
 )
 
 // Reason is why a lock was not obtained, or was lost.
@@ -118,7 +118,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 }
 
 // Waited records how long a caller waited for a lock, whether or not it got it.
-func (m *Metrics) Waited(where Place, d time.Duration) {
+func (m *Metrics) Waited(where Where, d time.Duration) {
 	switch {
 	case m == nil:
 	case where == InDatabase:

@@ -59,16 +59,10 @@ func (s *Share) Give(key any) {
 	defer s.mu.Unlock()
 
 	s.free++
-	if s.held[key]--; s.held[key] == 0 {
+	s.held[key]--
+	if s.held[key] == 0 {
 		delete(s.held, key)
 	}
-}
-
-// Free returns how many more requests may wait.
-func (s *Share) Free() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.free
 }
 
 // Problem returns the API's answer to ErrCrowded, or nil for any other error.

@@ -17,63 +17,68 @@ import (
 // commit sends a group of the queue and answers its callers: first with a brief wait for locked rows, then for the rows
 // that are free.
 func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
-	group = c.remaining(group)
-	if len(group) == 0 {
-		return
-	}
-	begin := time.Now()
-	answers, err := c.send(group, Attempt{
+	first := Attempt{
 		LockWait:   min(c.cfg.Patient.FirstWait(), c.cfg.LockTimeout),
 		SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
-	})
-
-	switch {
-	case !isLocked(err):
-		c.settleParts(group, answers, err, c.commit)
-	// One key goes to its lane. A wait of LockTimeout, in spite of LockWait, is for the lock of the table.
-	case oneKey(group), time.Since(begin) >= c.cfg.LockTimeout:
-		c.settle(group, make([]*R, len(group)), nil)
-	default:
+	}
+	c.try(group, first, func(group []*call[K, Q, R], took time.Duration) bool {
+		// One key goes to its lane. A wait of LockTimeout, in spite of LockWait, is for the lock of the table.
+		if oneKey(group) || took >= c.cfg.LockTimeout {
+			return false
+		}
 		glances := maxGlances
 		c.commitFree(group, &glances)
-	}
+		return true
+	})
 }
 
 // commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the
 // group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
-	group = c.remaining(group)
-	if len(group) == 0 {
-		return
-	}
-	if *glances == 0 {
+	if *glances <= 0 {
 		c.settle(group, make([]*R, len(group)), nil)
 		return
 	}
-	answers, err := c.send(group, Attempt{LockWait: glance, SkipLocked: true})
 
-	again := func(part []*call[K, Q, R]) { c.commitFree(part, glances) }
-	switch {
-	case !isLocked(err):
-		c.settleParts(group, answers, err, again)
-	case oneKey(group):
+	free := Attempt{LockWait: glance, SkipLocked: true}
+	c.try(group, free, func(group []*call[K, Q, R], _ time.Duration) bool {
 		*glances--
-		c.settle(group, make([]*R, len(group)), nil)
-	default:
-		*glances--
-		halve(group, again)
-	}
+		if oneKey(group) {
+			return false
+		}
+		half := len(group) / 2
+		c.commitFree(group[:half], glances)
+		c.commitFree(group[half:], glances)
+		return true
+	})
 }
 
-// settleParts answers a group. Where one request may be at fault for the error, it sends the halves by again instead.
-func (c *Committer[K, Q, R]) settleParts(
-	group []*call[K, Q, R], answers []*R, err error, again func(part []*call[K, Q, R]),
-) {
-	if len(group) > 1 && oneAtFault(err) {
-		halve(group, again)
-		return
+// try sends a group and answers its callers. Where one request may be at fault for an error, it sends the halves
+// instead. When a lock did not come free in time it calls locked, if that is not nil, which returns true if it has
+// answered the callers; otherwise they go to the lanes of their keys. try returns false when a row stayed locked.
+func (c *Committer[K, Q, R]) try(
+	group []*call[K, Q, R], pass Attempt, locked func(group []*call[K, Q, R], took time.Duration) bool,
+) (free bool) {
+	group = c.remaining(group)
+	if len(group) == 0 {
+		return true
+	}
+	begin := time.Now()
+	answers, err := c.send(group, pass)
+
+	switch {
+	case len(group) > 1 && oneAtFault(err):
+		half := len(group) / 2
+		free = c.try(group[:half], pass, locked)
+		return c.try(group[half:], pass, locked) && free
+	case isLocked(err):
+		if locked != nil && locked(group, time.Since(begin)) {
+			return false
+		}
+		answers, err = make([]*R, len(group)), nil
 	}
 	c.settle(group, answers, err)
+	return !slices.Contains(answers, nil)
 }
 
 // remaining returns a group without the callers that were told that their outcome is unknown. They may have repeated
@@ -81,19 +86,7 @@ func (c *Committer[K, Q, R]) settleParts(
 func (c *Committer[K, Q, R]) remaining(group []*call[K, Q, R]) []*call[K, Q, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-
-	return slices.DeleteFunc(group, func(w *call[K, Q, R]) bool {
-		if w.abandoned {
-			w.state = finished
-		}
-		return w.abandoned
-	})
-}
-
-func halve[T any](group []T, send func(part []T)) {
-	half := len(group) / 2
-	send(group[:half])
-	send(group[half:])
+	return slices.DeleteFunc(group, func(w *call[K, Q, R]) bool { return w.state == abandoned })
 }
 
 // oneAtFault reports whether Send asked for the halves, the server refused a value or a constraint was violated, and
@@ -111,12 +104,7 @@ func isLocked(err error) bool { return sqldb.LockTimedOut(err) }
 
 // oneKey reports whether all requests of a group are of one key.
 func oneKey[K comparable, Q, R any](group []*call[K, Q, R]) bool {
-	for _, w := range group {
-		if w.key != group[0].key {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(group, func(w *call[K, Q, R]) bool { return w.key != group[0].key })
 }
 
 // settle answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the
@@ -125,33 +113,26 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
+	c.pipeline.expect(len(group)) // before they can have come to the next stage
 	free := make(map[K]bool)
 	locked := make(map[K][]*call[K, Q, R])
-	c.pipeline.expect(len(group), c.cfg.MaxItems) // before they can have come to the next stage
 	for i, w := range group {
-		if err == nil && answers[i] == nil {
-			w.tries++
-			if c.mayTry(w) {
-				locked[w.key] = append(locked[w.key], w)
-				continue
-			}
-		}
-
-		a := answer[R]{err: err}
 		switch {
 		case err != nil:
-		case answers[i] == nil:
-			a.err = ErrLocked
+			c.finish(w, answer[R]{err: err})
+		case answers[i] != nil:
+			free[w.key] = true
+			c.finish(w, answer[R]{value: *answers[i]})
+		case c.cfg.Lease != nil && w.tries == c.cfg.Lease.Retries:
+			c.finish(w, answer[R]{err: ErrLocked})
 		default:
-			a.value, free[w.key] = *answers[i], true
+			w.tries++
+			locked[w.key] = append(locked[w.key], w)
 		}
-		if w.inLane {
-			c.waited(w)
-		}
-		c.finish(w, a)
 	}
+
 	for key, calls := range locked {
-		c.standFirst(key, calls)
+		c.standAgain(key, calls)
 	}
 	for key := range free {
 		if len(locked[key]) == 0 {
@@ -160,17 +141,12 @@ func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err er
 	}
 }
 
-// mayTry reports whether a call whose key was found locked may be sent again.
-func (c *Committer[K, Q, R]) mayTry(w *call[K, Q, R]) bool {
-	return c.cfg.Lease == nil || w.tries <= c.cfg.Lease.Retries
-}
-
 // send sends a group and returns one answer for each request, nil where its row is locked.
 func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers []*R, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 
-	c.observe(group)
+	c.metrics.size.Observe(float64(len(group)))
 	ctx, span := c.startSpan(ctx, pass, group)
 	defer func() {
 		if p := recover(); p != nil { // it must not end the process, and how far the group had come is not known
@@ -181,11 +157,19 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 
 	switch {
 	case c.cfg.Repeat != nil:
-		return c.sendRepeatable(ctx, pass, group)
+		answers, err = c.sendRepeatable(ctx, pass, group)
 	case c.cfg.Lease != nil:
-		return c.sendLeased(ctx, pass, group)
+		answers, err = c.sendLeased(ctx, pass, group)
+	default:
+		answers, err = c.sendProven(ctx, pass, group)
 	}
-	return c.sendProven(ctx, pass, group)
+	if err == nil && len(answers) != len(group) {
+		err = fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
 }
 
 func requestsOf[K comparable, Q, R any](group []*call[K, Q, R]) []Q {
@@ -196,37 +180,32 @@ func requestsOf[K comparable, Q, R any](group []*call[K, Q, R]) []Q {
 	return requests
 }
 
-// sendProven sends a group by Send until it is certain what has become of it, and returns its answers, one for each
-// request. One that a caller has left by then, with ErrUnknown, is sent again by commit, without that caller.
+// sendProven sends a group by Send until its outcome is certain, and returns its answers, one for each request. One
+// that a caller has left by then, with ErrUnknown, is sent again by commit, without that caller.
 func (c *Committer[K, Q, R]) sendProven(
 	ctx context.Context, pass Attempt, group []*call[K, Q, R],
 ) (answers []*R, err error) {
 	requests := requestsOf(group)
 	sends := 0
-	stored, err := c.slotsOf(requests).prove(ctx, pass, func(ctx context.Context, a *Attempt) error {
-		if sends++; sends > 1 && c.isAbandoned(group) {
+	once := func(ctx context.Context, a *Attempt) error {
+		sends++
+		if sends > 1 && len(c.remaining(slices.Clone(group))) < len(group) {
 			return ErrSplit
 		}
 		return c.sendOnce(ctx, a, func(ctx context.Context, session Session) error {
 			a.Answers = nil
 			return c.cfg.Send(ctx, session, a, requests)
 		})
-	})
+	}
+
+	stored, err := c.cfg.Slots.prove(ctx, c.cfg.Place(requests[0]), pass, once)
 	if err != nil {
 		return nil, err
 	}
-
 	if err := json.Unmarshal(stored, &answers); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, c.cfg.Name, err)
 	}
-	return answers, c.complete(answers, requests)
-}
-
-// isAbandoned reports whether a caller of the group was told that its outcome is unknown.
-func (c *Committer[K, Q, R]) isAbandoned(group []*call[K, Q, R]) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.ContainsFunc(group, func(w *call[K, Q, R]) bool { return w.abandoned })
+	return answers, nil
 }
 
 // sendRepeatable sends a group by Repeat, again after a lost answer, until one comes or the time is over.
@@ -242,36 +221,26 @@ func (c *Committer[K, Q, R]) sendRepeatable(
 		})
 	}
 
-	if err = once(ctx); isUnknown(err) {
-		a.Again = true
-		for _, w := range group {
-			w.doubtful = true
+	err = once(ctx)
+	if !isUnknown(err) {
+		return answers, err
+	}
+
+	a.Again = true
+	for _, w := range group {
+		w.doubtful = true
+	}
+	var refusal error // commit handles it
+	err = c.cfg.DB.Resolve(ctx, err, func(ctx context.Context) (answered bool, err error) {
+		if err = once(ctx); isLocked(err) || oneAtFault(err) {
+			refusal, err = err, nil
 		}
-
-		var refusal error // commit knows what to do with it
-		err = c.cfg.DB.Resolve(ctx, err, func(ctx context.Context) (answered bool, err error) {
-			if err = once(ctx); isLocked(err) || oneAtFault(err) {
-				refusal, err = err, nil
-			}
-			return true, err
-		})
-		if err == nil {
-			err = refusal
-		}
+		return true, err
+	})
+	if err == nil {
+		err = refusal
 	}
-
-	if err != nil {
-		return nil, err
-	}
-	return answers, c.complete(answers, requests)
-}
-
-// complete returns ErrUnknown unless there is an answer for each request.
-func (c *Committer[K, Q, R]) complete(answers []*R, group []Q) error {
-	if len(answers) != len(group) {
-		return fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
-	}
-	return nil
+	return answers, err
 }
 
 // sendOnce sends a group once, by send, and records how long its statements have waited for locked rows.
@@ -298,16 +267,4 @@ func (c *Committer[K, Q, R]) sendOnce(
 		c.cfg.Contention.Waited(contention.InDatabase, max(a.Waited, a.LockWait)) // MySQL waits for whole seconds
 	}
 	return err
-}
-
-// observe records a group that is about to be sent, and how long each request has waited for its first sending.
-func (c *Committer[K, Q, R]) observe(group []*call[K, Q, R]) {
-	c.metrics.size.Observe(float64(len(group)))
-	now := time.Now()
-	for _, w := range group {
-		if !w.observed {
-			w.observed = true
-			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
-		}
-	}
 }

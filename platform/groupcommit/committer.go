@@ -5,203 +5,152 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Config describes how requests Q with keys K are sent, and answered by an R each.
-type Config[K comparable, Q, R any] struct {
-	Limits
-
-	// Name labels the metrics and names the spans: a constant such as "events_add".
-	Name string
-	// Key returns the key of the row that a request locks.
-	Key func(Q) K
-	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
-	Size func(Q) int
-	// Place returns the value that a request's rows have in the distribution column. Groups are for one shard each.
-	// Required where the slots are [Beside] a table.
-	Place func(Q) string
-	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
-	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error
-	// Repeat sends a group in place of Send, by one statement that may be sent any number of times: it reads, or it
-	// recognises in the rows what it has written before. It needs no slot: after a lost answer it is sent again. It
-	// returns an answer for each request, nil where the request's row is locked, and keeps neither a nor the group.
-	Repeat func(ctx context.Context, s Session, a *Attempt, group []Q) ([]*R, error)
-	// Transaction says that Send needs several statements. They run in a READ COMMITTED transaction, which is committed
-	// when Send returns nil. Without it Send sends one statement. Without slots it is required.
-	Transaction bool
-	// Held says that the key of a lane is held by another request, such as by a claim, and not by a lock: to wait for it
-	// counts as a wait for that request.
-	Held bool
-	// Lease describes what a group leases before it is sent; nil: nothing.
-	Lease *Lease[Q]
-	// Patient tries requests again that have left their group. While one of them has met a row that stays locked, groups
-	// only glance at locked rows, because nothing else remembers the lock. It may be nil.
-	Patient *Patient
-
-	MaxItems int // requests in a group; default 500
-	MaxKeys  int // keys in a group; 0: as many as requests
-	MaxBytes int // sum of Size in a group; default 64 KiB
-}
-
-// Limits are what the committers of a replica share.
-type Limits struct {
-	// DB is where groups are sent.
-	DB *sqldb.DB
-	// Slots prove the outcomes of Send. Nil, on MySQL alone: a lost answer is never found again.
-	Slots *Slots
-
-	Queue            int           // requests that wait, at most; default 1024
-	InFlight         int           // groups under way beside those of locked keys, of each shard; default 1
-	Permits          int           // groups under way on each server of a cluster, half as many of locked keys; default 2
-	LockTimeout      time.Duration // how long a request may wait for a locked row; required
-	StatementTimeout time.Duration // the server's statement_timeout; required
-	// Timeout bounds one sending of a group, the look-ups after a lost answer included.
-	Timeout time.Duration
-
-	// Contention records the waits for locked rows; it may be nil.
-	Contention *contention.Metrics
-	// Pipeline joins the committers; nil: each sends when it likes. It requires InFlight 1.
-	Pipeline *Pipeline
-	// Share bounds the requests in lanes and in the lines of a Patient; nil bounds nothing.
-	Share *contention.Share
-	// Registry registers the metrics; it may be nil.
-	Registry prometheus.Registerer
-	// TracerProvider makes a span of each sending; nil makes none, and costs nothing.
-	TracerProvider trace.TracerProvider
-}
-
-const (
-	defaultMaxItems = 500
-	defaultMaxBytes = 64 << 10
-	defaultQueue    = 1024
-
-	// briefWait is a group's first wait for locked rows: docs/architecture.md, "The way of a change", has the figures.
-	briefWait = 50 * time.Millisecond
-	// glance is the wait for rows that cannot be skipped, because another session is inserting them.
-	glance = 5 * time.Millisecond
-	// maxGlances bounds the waits of this kind for one group.
-	maxGlances = 24
-	// longestWait bounds the growing waits in lanes, so that a row that has come free is found within this time.
-	longestWait = 250 * time.Millisecond
-	// maxSends bounds how often a group is sent whose answer gets lost: it may be the group that breaks the server.
-	maxSends = 3
-	// statementGrace lets the server's statement_timeout end a statement first: its answer is definite.
-	statementGrace = 2 * sqldb.Grace
-)
-
 // Committer sends groups of requests. New returns one. It runs no goroutine while no request waits. Where the slots are
-// distributed, it has one committer of its own kind for each shard.
+// distributed, it has a committer for each shard.
 type Committer[K comparable, Q, R any] struct {
 	*shared
+	permits
 
 	cfg      Config[K, Q, R]
-	permits  *permits
 	pipeline *Pipeline // Config.Pipeline, or one with one stage
 
-	// Guarded by mu; nil on one server, and in the committer of a shard.
+	// All below is guarded by mu. The first two are nil on one server, and in the committer of a shard.
 	shards  map[sqldb.Shard]*Committer[K, Q, R]
-	servers map[int64]*permits
+	servers map[int64]permits
 
-	mu         sync.Mutex
-	queue      fifo[*call[K, Q, R]] // in order of arrival
+	queue      []*call[K, Q, R]     // in order of arrival
 	lanes      map[K]*lane[K, Q, R] // of the keys that are known to be locked
 	turns      []K                  // the lanes with callers; the first one is waited for next
-	counted    int                  // of the lanes with callers, those that the metric counts
 	running    int                  // groups of the queue under way
 	lanesServe bool                 // a goroutine serves the lanes
 	patience   patience
-	closed     bool
-	idle       sync.Cond // signalled when nothing waits and nothing is under way
 }
 
-// New checks cfg and returns a committer.
-func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], error) {
-	if cfg.Name == "" || cfg.DB == nil || cfg.Key == nil || (cfg.Send == nil) == (cfg.Repeat == nil) {
-		return nil, errors.New("groupcommit: Name, DB, Key and one of Send and Repeat are required")
-	}
-	if cfg.distributed() && cfg.Place == nil {
-		return nil, errors.New("groupcommit: distributed slots need Place")
-	}
-	if cfg.Slots == nil && !cfg.Transaction && cfg.Repeat == nil {
-		return nil, errors.New("groupcommit: a single statement needs Slots")
-	}
-	if cfg.Pipeline != nil && cfg.InFlight > 1 {
-		return nil, errors.New("groupcommit: a Pipeline requires InFlight 1")
-	}
-	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
-		return nil, errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
-	}
+// shared is the state that the committers of all shards share.
+type shared struct {
+	metrics *metrics
+	tracer  trace.Tracer // nil where tracing is off
+	serving sync.WaitGroup
 
-	if l := cfg.Lease; l != nil && (l.Take == nil || l.Release == nil || l.RetryWait <= 0) {
-		return nil, errors.New("groupcommit: a Lease needs Take, Release and RetryWait")
-	}
+	mu      sync.Mutex
+	waiting int // calls that were not sent, in queues and lanes
+	closed  bool
+}
 
-	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
-	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
-	cfg.Queue = cmp.Or(max(cfg.Queue, 0), defaultQueue)
-	cfg.InFlight = max(cfg.InFlight, 1)
-	cfg.Permits = cmp.Or(max(cfg.Permits, 0), defaultPermits)
-	cfg.Timeout = max(cfg.Timeout, cfg.StatementTimeout+statementGrace)
-	if cfg.Size == nil {
-		cfg.Size = func(Q) int { return 0 }
-	}
+// permits bound the groups under way on one server of a cluster, so that a server which does not answer leaves the
+// pool's connections to others. Nil permits, of one server alone, bound nothing: Limits.InFlight does.
+type permits struct{ forGroups, forLanes *semaphore.Weighted }
 
-	m, err := newMetrics(cfg.Registry, cfg.Name)
-	if err != nil {
-		return nil, fmt.Errorf("groupcommit: register the metrics of %s: %w", cfg.Name, err)
+// permit waits for a permit and returns the function that gives it back.
+func permit(of *semaphore.Weighted) (release func()) {
+	if of == nil {
+		return func() {}
 	}
+	_ = of.Acquire(context.Background(), 1) // each sending ends within Limits.Timeout
+	return func() { of.Release(1) }
+}
 
-	s := &shared{metrics: m}
-	if cfg.TracerProvider != nil {
-		s.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/groupcommit")
-	}
-	c := start(cfg, s, nil)
-	if cfg.distributed() {
-		c.shards, c.servers = make(map[sqldb.Shard]*Committer[K, Q, R]), make(map[int64]*permits)
-	}
-	return c, nil
+// state is the progress of a call. It changes only under mu.
+type state uint8
+
+const (
+	queued    state = iota // in the queue or a lane: its caller may withdraw it
+	sent                   // in a group that is under way
+	abandoned              // sent, and its caller got ErrUnknown
+	finished               // answered, or withdrawn
+)
+
+// call is one caller's request.
+type call[K comparable, Q, R any] struct {
+	request Q
+	key     K
+	since   time.Time      // when its caller came: LockTimeout counts from here
+	done    chan answer[R] // buffered: an answer never waits for the caller
+	state   state
+
+	tries    int        // that found its key locked
+	hasShare bool       // it has a permit of Limits.Share
+	inLane   bool       // it has stood in a lane
+	doubtful bool       // an earlier sending by Repeat may have been applied; used only by the goroutine of its group
+	span     trace.Span // the request's own; nil when it is not recorded
+}
+
+// answer is the result of a call.
+type answer[R any] struct {
+	value R
+	err   error
 }
 
 // start returns the committer of one server or one shard.
-func start[K comparable, Q, R any](cfg Config[K, Q, R], s *shared, p *permits) *Committer[K, Q, R] {
-	c := &Committer[K, Q, R]{
-		shared: s, cfg: cfg, permits: p, pipeline: cmp.Or(cfg.Pipeline, new(Pipeline)), lanes: make(map[K]*lane[K, Q, R]),
+func start[K comparable, Q, R any](cfg Config[K, Q, R], s *shared, p permits) *Committer[K, Q, R] {
+	return &Committer[K, Q, R]{
+		shared: s, permits: p, cfg: cfg, pipeline: cmp.Or(cfg.Pipeline, new(Pipeline)), lanes: make(map[K]*lane[K, Q, R]),
 	}
-	c.idle.L = &c.mu
-	return c
 }
 
 // Do puts a request into the next group and returns its answer once the group has committed. Its errors are the
 // database's, the ones of this package, and contention.ErrCrowded.
-func (c *Committer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
-	var none R
+func (c *Committer[K, Q, R]) Do(ctx context.Context, q Q) (result R, err error) {
 	if err := ctx.Err(); err != nil {
-		return none, errors.Join(ErrLeft, err)
+		return result, errors.Join(ErrLeft, err)
 	}
-	c, err := c.committerOf(ctx, q)
+	c, err = c.committerOf(ctx, q)
 	if err != nil {
-		return none, err
+		return result, err
 	}
 
-	w := newCall[K, Q, R](ctx, q, c.cfg.Key(q), c.tracer != nil)
-	if err := c.enter(w); err != nil {
-		return none, err
+	w := &call[K, Q, R]{request: q, key: c.cfg.Key(q), since: time.Now(), done: make(chan answer[R], 1)}
+	if span := trace.SpanFromContext(ctx); c.tracer != nil && span.IsRecording() {
+		w.span = span
 	}
+	if err := c.enter(w); err != nil {
+		return result, err
+	}
+
 	select {
 	case a := <-w.done:
 		return a.value, a.err
 	case <-ctx.Done():
+		return c.leave(w, ctx.Err())
+	}
+}
+
+// committerOf returns the committer of a request's shard, and makes it for the first one.
+func (c *Committer[K, Q, R]) committerOf(ctx context.Context, q Q) (*Committer[K, Q, R], error) {
+	if c.shards == nil {
+		return c, nil
+	}
+	shard, err := c.cfg.Slots.shardOf(ctx, c.cfg.Place(q))
+	if err != nil {
+		return nil, err
 	}
 
-	return c.leave(w, ctx.Err())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.shards[shard]; of != nil {
+		return of, nil
+	}
+
+	server, known := c.servers[shard.Server]
+	if !known {
+		n := int64(c.cfg.Permits)
+		server = permits{semaphore.NewWeighted(n), semaphore.NewWeighted(max(n/2, 1))}
+		c.servers[shard.Server] = server
+	}
+	of := start(c.cfg, c.shared, server)
+	c.shards[shard] = of
+	return of, nil
 }
 
 // enter puts a call into the lane of its key, if there is one, or else into the queue.
@@ -212,14 +161,14 @@ func (c *Committer[K, Q, R]) enter(w *call[K, Q, R]) error {
 	if c.closed {
 		return ErrClosed
 	}
-	if c.waiting.Load() >= int64(c.cfg.Queue) {
+	if c.waiting >= c.cfg.Queue {
 		c.metrics.refused.Inc()
 		return ErrQueueFull
 	}
 
 	c.addWaiting(1)
 	if l := c.laneOf(w.key); l != nil {
-		c.stand(l, w)
+		c.stand(l, len(l.calls), w)
 	} else {
 		c.push(w)
 	}
@@ -227,7 +176,7 @@ func (c *Committer[K, Q, R]) enter(w *call[K, Q, R]) error {
 }
 
 // leave ends the wait of a caller whose context has ended, with cause.
-func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
+func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (none R, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -237,10 +186,9 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 	default:
 	}
 
-	var none R
-	c.givePlace(w)
+	c.giveShare(w)
 	if w.state == sent {
-		w.abandoned = true // what was sent stands, but is not sent again
+		w.state = abandoned // the request stands, but is not sent again
 		return none, errors.Join(ErrUnknown, cause)
 	}
 	w.state = finished // the queue and the lanes pass over it
@@ -252,18 +200,17 @@ func (c *Committer[K, Q, R]) leave(w *call[K, Q, R], cause error) (R, error) {
 
 // push appends a call to the queue and makes sure that groups are taken from it. The caller holds c.mu.
 func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
-	c.queue.push(w)
+	c.queue = append(c.queue, w)
 	c.pipeline.came(1)
 	if c.running < c.cfg.InFlight {
 		c.running++
-		go c.serve()
+		c.serving.Go(c.serve)
 	}
 }
 
 // serve sends groups until the queue is empty.
 func (c *Committer[K, Q, R]) serve() {
-	for more := true; more; {
-		more = c.serveNext()
+	for c.serveNext() {
 	}
 }
 
@@ -272,117 +219,115 @@ func (c *Committer[K, Q, R]) serveNext() bool {
 	leave := c.pipeline.enter()
 	defer leave()
 	c.gather()
-	release := c.permits.group()
+	release := permit(c.forGroups)
 	defer release()
 
-	c.mu.Lock()
 	group := c.take()
 	if len(group) == 0 {
-		c.running--
-		c.signalIdle()
-		c.mu.Unlock()
 		return false
 	}
-	c.mu.Unlock()
-
 	late := time.AfterFunc(longestTurn, leave)
 	defer late.Stop()
 	c.commit(group)
 	return true
 }
 
-// take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. The
-// caller holds c.mu.
-func (c *Committer[K, Q, R]) take() []*call[K, Q, R] {
-	var group []*call[K, Q, R]
-	before := c.queue.len()
-	defer func() { c.pipeline.came(c.queue.len() - before) }()
+// take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. When
+// the queue is empty it ends the service.
+func (c *Committer[K, Q, R]) take() (group []*call[K, Q, R]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 
-	bytes := 0
+	taken, bytes := 0, 0
 	keys := make(map[K]bool) // of the group, where they are bounded
-	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
-		w := c.queue.peek()
+	for _, w := range c.queue {
 		if w.state == finished {
-			c.queue.pop()
+			taken++
 			continue
 		}
 		if l := c.laneOf(w.key); l != nil {
-			c.queue.pop()
-			c.stand(l, w)
+			taken++
+			c.stand(l, len(l.calls), w)
 			continue
 		}
 
 		bytes += c.cfg.Size(w.request)
-		if len(group) > 0 && bytes > c.cfg.MaxBytes {
-			break
-		}
 		if c.cfg.MaxKeys > 0 {
-			if !keys[w.key] && len(keys) == c.cfg.MaxKeys {
-				break
-			}
 			keys[w.key] = true
 		}
-		c.queue.pop()
+		full := len(group) == maxItems || bytes > maxBytes || len(keys) > c.cfg.MaxKeys
+		if full && len(group) > 0 {
+			break
+		}
+		taken++
 		group = append(group, w)
 	}
 
+	c.queue = slices.Delete(c.queue, 0, taken)
+	c.pipeline.came(-taken)
 	c.markSent(group)
+	if len(group) == 0 {
+		c.running--
+	}
 	return group
 }
 
-// markSent marks calls sent: their callers can no longer withdraw them. The caller holds c.mu.
+// markSent marks calls sent: their callers can no longer withdraw them. It records how long each has waited for its
+// first sending. The caller holds c.mu.
 func (c *Committer[K, Q, R]) markSent(group []*call[K, Q, R]) {
+	now := time.Now()
 	for _, w := range group {
 		w.state = sent
+		if w.tries == 0 {
+			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
+		}
 	}
 	c.addWaiting(-len(group))
 }
 
-// finish answers a call. The caller holds c.mu.
+// finish answers a call, and records the whole wait of one that has stood in a lane. The caller holds c.mu.
 func (c *Committer[K, Q, R]) finish(w *call[K, Q, R], a answer[R]) {
 	if a.err != nil && w.doubtful {
-		a.err = errors.Join(ErrUnknown, a.err) // no refusal tells what became of the earlier sending
+		a.err = errors.Join(ErrUnknown, a.err) // a refusal does not tell the outcome of the earlier sending
 	}
-	c.givePlace(w)
+	if w.inLane {
+		where := contention.InLane
+		if c.cfg.Held {
+			where = contention.InProcess
+		}
+		c.cfg.Contention.Waited(where, time.Since(w.since))
+	}
+
+	c.giveShare(w)
 	w.state = finished
 	w.done <- a
 }
 
 // addWaiting adds to the number of calls that were not sent. The caller holds c.mu.
 func (c *Committer[K, Q, R]) addWaiting(n int) {
-	c.waiting.Add(int64(n))
+	c.waiting += n
 	c.metrics.queue.Add(float64(n))
-}
-
-// signalIdle wakes Close when nothing is under way. The caller holds c.mu.
-func (c *Committer[K, Q, R]) signalIdle() {
-	if c.running == 0 && !c.lanesServe {
-		c.idle.Broadcast()
-	}
 }
 
 // Close refuses new requests and waits until all others are answered. It returns ctx's error when ctx ends first; they
 // are answered all the same.
 func (c *Committer[K, Q, R]) Close(ctx context.Context) error {
-	if c.shards != nil {
-		return c.closeShards(ctx)
-	}
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 
-	stop := context.AfterFunc(ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.idle.Broadcast()
-	})
-	defer stop()
+	idle := make(chan struct{})
+	go func() {
+		c.serving.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
-	for c.running > 0 || c.lanesServe {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("groupcommit: %d requests were still waiting: %w", c.waiting.Load(), err)
-		}
-		c.idle.Wait()
-	}
-	return nil
+	return fmt.Errorf("groupcommit: %d requests were still waiting: %w", c.waiting, ctx.Err())
 }

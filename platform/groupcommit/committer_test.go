@@ -3,7 +3,6 @@ package groupcommit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -48,53 +47,50 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A request that the database refuses fails alone.
+// A request that the database refuses fails alone, and so does one for which Send asks for the halves of its group. The
+// slots are used again.
 func TestOneAtFault(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn)
-	hold := r.hold(t, "key-0") // so that all of them are in one group
-	waittest.Together(t, 20, func(i int) error {
-		if i == 19 {
-			hold.Rollback()
-			return nil
+	split := func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+		if slices.Contains(group, request{key: "full"}) {
+			return groupcommit.ErrSplit
 		}
-		key := fmt.Sprintf("key-%d", i%5)
-		if i == 7 {
-			key = "full"
-		}
-		_, err := r.Do(t.Context(), request{key: key})
-		if e, ours := errors.AsType[*sqldb.Error](err); i == 7 && ours && e.Reason == sqldb.Constraint {
-			return nil
-		}
-		if i == 7 {
-			return fmt.Errorf("beyond the limit: %w", cmpError(err))
-		}
-		return err
-	})
-	if n := r.value(t, "full"); n != 999 {
-		t.Errorf("the full counter is %d", n)
+		return add(ctx, s, a, group)
 	}
-}
+	for name, tc := range map[string]struct {
+		send    func(context.Context, groupcommit.Session, *groupcommit.Attempt, []request) error
+		refused func(error) bool
+	}{
+		"the database": {add, func(err error) bool {
+			e, ours := errors.AsType[*sqldb.Error](err)
+			return ours && e.Reason == sqldb.Constraint
+		}},
+		"Send": {split, func(err error) bool { return errors.Is(err, groupcommit.ErrSplit) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, goOn := database(t), make(chan struct{})
+			r := start(t, dsn, dsn, func(c *config) {
+				c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+					<-goOn // so that all but the first are in one group
+					return tc.send(ctx, s, a, group)
+				}
+			})
+			refused := r.doAll(t.Context(), 1, request{key: "full"})
+			others := r.doAll(t.Context(), 19, request{key: "key-0"})
+			waittest.Eventually(t, "all have come", func() bool {
+				return r.metric(t, "rowlock_coalesce_batch_size_sum")+r.metric(t, "rowlock_coalesce_queue_length") == 20
+			})
+			close(goOn)
 
-// cmpError returns err, or an error that says that there is none.
-func cmpError(err error) error {
-	if err == nil {
-		return errors.New("no error")
-	}
-	return err
-}
-
-// An error that is not the database's goes to all callers of the group, and nothing is applied.
-func TestErrorOfSend(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn)
-	if _, err := r.Do(t.Context(), request{key: "none"}); !errors.Is(err, errMissing) {
-		t.Errorf("got %v", err)
-	}
-	if n, err := r.Do(t.Context(), request{key: "none", make: true}); n != 1 || err != nil {
-		t.Errorf("afterwards: %d, %v", n, err)
+			if err := <-refused; !tc.refused(err) {
+				t.Errorf("the request at fault: %v", err)
+			}
+			want(t, others, 19, nil)
+			r.wantValue(t, "key-0", 19)
+			r.wantValue(t, "full", 999)
+			r.wantSlots(t, 1)
+		})
 	}
 }
 
@@ -103,7 +99,7 @@ func TestLeave(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	sent, goOn := make(chan struct{}, 1), make(chan struct{})
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+	r := start(t, dsn, dsn, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			sent <- struct{}{}
 			<-goOn
@@ -112,28 +108,24 @@ func TestLeave(t *testing.T) {
 	})
 
 	ctx, leave := context.WithCancel(t.Context())
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := r.Do(ctx, request{key: "key-0"}); first <- err }()
+	first := r.doAll(ctx, 1, request{key: "key-0"})
 	<-sent
-	go func() { _, err := r.Do(ctx, request{key: "key-0"}); second <- err }()
-	waittest.Eventually(t, "the second waits", func() bool { return r.metric(t, "rowlock_coalesce_queue_length") == 1 })
+	second := r.doAll(ctx, 1, request{key: "key-0"})
+	r.wantQueue(t, 1)
 	leave()
 	if err := <-first; !errors.Is(err, groupcommit.ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the request that was sent: %v", err)
 	}
-	if err := <-second; !errors.Is(err, groupcommit.ErrLeft) {
-		t.Errorf("the request that was not sent: %v", err)
-	}
+	want(t, second, 1, groupcommit.ErrLeft)
 	close(goOn)
-	if _, err := r.Do(ctx, request{key: "key-0"}); !errors.Is(err, groupcommit.ErrLeft) {
+	if err := r.do(ctx, "key-0"); !errors.Is(err, groupcommit.ErrLeft) {
 		t.Errorf("a request of a caller that has left before: %v", err)
 	}
+
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := r.value(t, "key-0"); n != 1 {
-		t.Errorf("the counter is %d: the sent request stands, the other does not", n)
-	}
+	r.wantValue(t, "key-0", 1) // the sent request stands, the other does not
 }
 
 // The queue is bounded, and Close waits for what has come and refuses what comes.
@@ -141,54 +133,43 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	const queue = 4
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
-		c.Queue, c.MaxItems, c.MaxBytes, c.Size = queue, 2, 10, func(request) int { return 6 }
+	r := start(t, dsn, dsn, func(c *config) {
+		c.Queue, c.Size = queue, func(request) int { return 30 << 10 } // two in a group
 	})
 	hold := r.hold(t, "key-0")
-	answers := make(chan error, queue+1)
-	do := func() { _, err := r.Do(t.Context(), request{key: "key-0"}); answers <- err }
-	go do()
+	first := r.doAll(t.Context(), 1, request{key: "key-0"})
 	waittest.Eventually(t, "one is sent", func() bool { return r.metric(t, "rowlock_coalesce_batch_size_count") > 0 })
-	for range queue {
-		go do()
-	}
+	others := r.doAll(t.Context(), queue, request{key: "key-0"})
 	waittest.Eventually(t, "the queue is full", func() bool {
 		return r.metric(t, "rowlock_coalesce_queue_length") >= queue
 	})
-	if _, err := r.Do(t.Context(), request{key: "key-1"}); !errors.Is(err, groupcommit.ErrQueueFull) {
+	if err := r.do(t.Context(), "key-1"); !errors.Is(err, groupcommit.ErrQueueFull) {
 		t.Errorf("one more: %v", err)
 	}
 
-	closing := make(chan error, 1)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Close(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("Close within no time: %v", err)
 	}
-	go func() { closing <- r.Close(t.Context()) }()
-	waittest.Eventually(t, "new requests are refused", func() bool {
-		_, err := r.Do(t.Context(), request{key: "key-1"})
-		return errors.Is(err, groupcommit.ErrClosed)
-	})
+	if err := r.do(t.Context(), "key-1"); !errors.Is(err, groupcommit.ErrClosed) {
+		t.Errorf("a request after Close: %v", err)
+	}
 	hold.Rollback()
-	for range queue + 1 {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
+	if err := r.Close(t.Context()); err != nil || len(first)+len(others) != queue+1 {
+		t.Errorf("Close: %v, and %d requests were answered before", err, len(first)+len(others))
 	}
-	if err := <-closing; err != nil {
-		t.Error(err)
-	}
-	if n := r.value(t, "key-0"); n != queue+1 {
-		t.Errorf("the counter is %d", n)
-	}
+	want(t, first, 1, nil)
+	want(t, others, queue, nil)
+	r.wantValue(t, "key-0", queue+1)
 }
 
-// A panic, and answers that do not fit, are unknown outcomes of the group alone.
-func TestSendBreaksItsContract(t *testing.T) {
+// An error of Send goes to the callers, and nothing is applied. A panic, and answers that do not fit, are unknown
+// outcomes. The next group is not affected.
+func TestSendFails(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+	r := start(t, dsn, dsn, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			switch group[0].key {
 			case "panic":
@@ -201,45 +182,33 @@ func TestSendBreaksItsContract(t *testing.T) {
 			return add(ctx, s, a, group)
 		}
 	})
-	for _, key := range []string{"panic", "few", "text"} {
-		if _, err := r.Do(t.Context(), request{key: key}); !errors.Is(err, groupcommit.ErrUnknown) {
-			t.Errorf("%s: %v", key, err)
+
+	for key, wanted := range map[string]error{
+		"missing": errMissing, "panic": groupcommit.ErrUnknown, "few": groupcommit.ErrUnknown, "text": groupcommit.ErrUnknown,
+	} {
+		if err := r.do(t.Context(), key); !errors.Is(err, wanted) {
+			t.Errorf("%s: got %v, want %v", key, err, wanted)
 		}
 	}
-	if n, err := r.Do(t.Context(), request{key: "key-0"}); n != 1 || err != nil {
+	if n, err := r.Do(t.Context(), request{key: "missing", make: true}); n != 1 || err != nil {
 		t.Errorf("afterwards: %d, %v", n, err)
 	}
 }
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := groupcommit.New(groupcommit.Config[string, request, int64]{}); err == nil {
-		t.Error("a configuration without a name is accepted")
-	}
-	_, err := groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: groupcommit.Limits{DB: new(sqldb.DB)},
-	})
-	if err == nil {
-		t.Error("a configuration without timeouts is accepted")
-	}
-	limits := groupcommit.Limits{DB: new(sqldb.DB), LockTimeout: lockTimeout, StatementTimeout: statementTimeout}
-	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Limits: limits,
-	})
-	if err == nil {
-		t.Error("a single statement without slots is accepted")
-	}
-	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: limits, Lease: new(groupcommit.Lease[request]),
-	})
-	if err == nil {
-		t.Error("a lease that cannot be taken is accepted")
-	}
-	limits.Pipeline, limits.InFlight = groupcommit.NewPipeline(), 2
-	_, err = groupcommit.New(groupcommit.Config[string, request, int64]{
-		Name: "x", Key: request.of, Send: add, Transaction: true, Limits: limits,
-	})
-	if err == nil {
-		t.Error("a pipeline with several groups in flight is accepted")
+	for what, change := range map[string]func(*config){
+		"without a name":      func(c *config) { c.Name = "" },
+		"without timeouts":    func(c *config) { c.LockTimeout = 0 },
+		"that proves nothing": func(c *config) { c.Transaction = false },
+	} {
+		cfg := config{
+			Name: "x", Key: request.of, Send: add, Transaction: true,
+			Limits: groupcommit.Limits{DB: new(sqldb.DB), LockTimeout: lockTimeout, StatementTimeout: statementTimeout},
+		}
+		change(&cfg)
+		if _, err := groupcommit.New(cfg); err == nil {
+			t.Errorf("a configuration %s is accepted", what)
+		}
 	}
 }

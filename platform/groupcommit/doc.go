@@ -1,6 +1,6 @@
 // Package groupcommit makes changes: it gathers the requests of concurrent callers into groups, sends each group in one
-// statement or one transaction, answers every caller once that has committed, and finds out what became of a group
-// whose answer was lost.
+// statement or one transaction, answers every caller after the commit, and finds out the outcome of a group whose
+// answer was lost.
 //
 // One commit for each request costs a round trip and an fsync, and a hot row then changes at the speed of commits. Here
 // the next group forms while the last one is under way: nothing waits when the database is idle, and groups grow with
@@ -17,9 +17,9 @@
 //
 // # Promises
 //
-//   - A caller is answered after COMMIT and never before: what was acknowledged is stored.
+//   - A caller is answered after COMMIT and never before: an acknowledged request is stored.
 //   - A group is sent again only when it is certain that the last sending changed nothing and never will.
-//   - A locked row delays the callers of its own key alone.
+//   - A locked row delays only the callers of its key.
 //   - A caller whose context ends before its request is sent is told that nothing was applied ([ErrLeft]). Afterwards
 //     the request stands, and the caller is told that the outcome is unknown ([ErrUnknown]).
 //   - Requests of one key are answered as if they had come one by one.
@@ -27,10 +27,10 @@
 //
 // # Slots
 //
-// A slot is a row that belongs to one replica while it exists, and to one group at a time. What commits a group
-// writes the group's answers and the number of its attempt into the slot, in the same commit, and changes nothing when
-// the slot does not hold the attempt before. So after a lost answer the slot tells what happened: see [Slots]. A slot
-// is the only proof of an outcome that there is. MySQL has none, and a lost COMMIT there stays unknown.
+// A slot is a row that belongs to one replica while it exists, and to one group at a time. The commit of a group also
+// writes the group's answers and the number of its attempt into the slot, and changes nothing when the slot does not
+// hold the attempt before. So after a lost answer the slot tells what happened: see [Slots]. A slot is the only proof
+// of an outcome that there is. MySQL has none, and a lost COMMIT there stays unknown.
 //
 // # Locked rows
 //
@@ -44,13 +44,13 @@
 // that came just now, and after 250 ms in the line of the others, with pauses, so that the callers of a row that stays
 // locked do not hold up one that has only collided with another replica.
 //
-// The callers in lanes and in lines hold places of [Limits.Share], under the key that they wait for, so that one locked
-// row cannot take all requests that a replica may have in flight.
+// The callers in lanes and in lines hold permits of [Limits.Share], under the key that they wait for, so that one
+// locked row cannot take all requests that a replica may have in flight.
 //
 // # Shards
 //
 // On a Citus cluster a group is for one shard, so that it goes to one server and commits there in one phase. Where
-// [Beside] is given, a committer has one of its own kind for each shard, made for the first request: they share the
-// metrics, the bound of the queue, and the permits of each server ([Limits.Permits]), so that one which does not answer
-// leaves connections to the others. A slot is on the shard of its group: [Attempt.Place] is its distribution column.
+// [Beside] is given, a committer makes one for each shard, at the first request: they share the metrics, the bound of
+// the queue, and the permits of each server ([Limits.Permits]), so that one which does not answer leaves connections to
+// the others. A slot is on the shard of its group: [Attempt.Place] is its distribution column.
 package groupcommit

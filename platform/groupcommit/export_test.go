@@ -2,5 +2,5 @@ package groupcommit
 
 import "context"
 
-// CleanAll deletes what a round of Run deletes.
+// CleanAll makes one round of Run.
 func (s *Slots) CleanAll(ctx context.Context) error { return s.cleanAll(ctx) }

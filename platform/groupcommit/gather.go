@@ -24,11 +24,20 @@ const longestTurn = 10 * time.Millisecond
 // Pipeline joins committers that are the stages of one request, such as a claim and its settlement. One of them sends a
 // group at a time, and the next group waits for the callers of all stages. Otherwise each stage soon has a part of the
 // callers, and while it sends a small group the others gather small ones. Lanes take no turns.
+//
+// Clients that send one request after the other come back as soon as they are answered. A group that is taken at once
+// has only those that came while the last one was under way, and from then on two halves take turns, each with its own
+// commit. So the next group waits, for comeBack at most, until as many are in the queues as were answered or waiting
+// when the last one ended: with 16 callers, of which 10 are answered while 6 wait, for 16. Where several groups may be
+// under way none waits: the next one keeps the database busy.
 type Pipeline struct {
 	turn chan struct{} // holds an element while a turn lasts; nil: there is one stage
 
-	mu    sync.Mutex
-	crowd crowd
+	mu      sync.Mutex
+	waiting int           // callers in the queues of all stages
+	crowd   int           // callers that are expected
+	until   time.Time     // when they are not waited for any more
+	full    chan struct{} // closed when all have come; nil: no group waits
 }
 
 // NewPipeline returns a pipeline without stages.
@@ -43,35 +52,21 @@ func (p *Pipeline) enter() (leave func()) {
 	return sync.OnceFunc(func() { <-p.turn })
 }
 
-// crowd holds the callers that the next group waits for. Clients that send one request after the other come back as
-// soon as they are answered. A group that is taken at once has only those that came while the last one was under way,
-// and from then on two halves take turns, each with its own commit. So the next group waits, for comeBack at most,
-// until as many are in the queues as were answered or waiting when the last one ended: with 16 callers, of which 10 are
-// answered while 6 wait, for 16. Where several groups may be under way none waits: the next one keeps the database
-// busy.
-type crowd struct {
-	waiting int           // callers in the queues of all stages
-	size    int           // callers that are expected
-	until   time.Time     // when they are not waited for any more
-	full    chan struct{} // closed when all have come; nil: no group waits
-}
-
-// came notes that so many callers have come into a queue, or were taken from one.
+// came adds callers that have come into a queue, or subtracts those that were taken from one.
 func (p *Pipeline) came(callers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	w := &p.crowd
-	w.waiting += callers
-	if w.full != nil && w.waiting >= w.size {
-		close(w.full)
-		w.full = nil
+	p.waiting += callers
+	if p.full != nil && p.waiting >= p.crowd {
+		close(p.full)
+		p.full = nil
 	}
 }
 
-// expect notes that so many callers are being answered while others wait. The next group waits for all of them, but for
-// no more than most.
-func (p *Pipeline) expect(answered, most int) {
+// expect sets the callers that the next group waits for: those that are being answered now, and those that wait, as
+// many as fit into a group.
+func (p *Pipeline) expect(answered int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -79,7 +74,7 @@ func (p *Pipeline) expect(answered, most int) {
 	if p.turn != nil {
 		within = comeBackToPipeline
 	}
-	p.crowd.size, p.crowd.until = min(answered+p.crowd.waiting, most), time.Now().Add(within)
+	p.crowd, p.until = min(answered+p.waiting, maxItems), time.Now().Add(within)
 }
 
 // patience decides whether the groups of one committer wait. After a wait for which fewer than half of the missing
@@ -87,35 +82,33 @@ func (p *Pipeline) expect(answered, most int) {
 type patience struct {
 	skip int // groups that do not wait
 	vain int // waits in vain in a row
-	half int // how many have to be there for a wait that was not in vain
 }
 
-// await returns a channel that is closed when all have come, and how long to wait for it, or nil when no caller is to
-// be waited for.
-func (p *Pipeline) await(own *patience) (full <-chan struct{}, wait time.Duration) {
+// await waits for the callers that are expected, if any are to be waited for.
+func (p *Pipeline) await(own *patience) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	w := &p.crowd
-	wait = time.Until(w.until)
-	if wait <= 0 || w.waiting >= w.size || w.size > maxCrowd {
-		return nil, 0
+	wait := time.Until(p.until)
+	if wait <= 0 || p.waiting >= p.crowd || p.crowd > maxCrowd {
+		return
 	}
 	if own.skip > 0 {
 		own.skip--
-		return nil, 0
+		return
 	}
-	w.full, own.half = make(chan struct{}), (w.waiting+w.size+1)/2
-	return w.full, wait
-}
 
-// over ends a wait.
-func (p *Pipeline) over(own *patience) {
+	full, half := make(chan struct{}), (p.waiting+p.crowd+1)/2
+	p.full = full
+	p.mu.Unlock()
+	select {
+	case <-full:
+	case <-time.After(wait):
+	}
+
 	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	p.crowd.full = nil
-	if p.crowd.waiting >= own.half {
+	p.full = nil
+	if p.waiting >= half {
 		own.vain = 0
 		return
 	}
@@ -128,21 +121,9 @@ func (p *Pipeline) over(own *patience) {
 // gather lets callers join the group that is about to be taken: those that are ready to run, and then those that are
 // expected.
 func (c *Committer[K, Q, R]) gather() {
-	if waiting := c.yield(); waiting == 0 || c.cfg.InFlight > 1 {
-		return
+	if waiting := c.yield(); waiting > 0 && c.cfg.InFlight == 1 {
+		c.pipeline.await(&c.patience)
 	}
-
-	full, wait := c.pipeline.await(&c.patience)
-	if full == nil {
-		return
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-full:
-	case <-timer.C:
-	}
-	c.pipeline.over(&c.patience)
 }
 
 // yield yields the processor as long as that brings callers into the queue. Goroutines that are ready to run belong to
@@ -152,9 +133,10 @@ func (c *Committer[K, Q, R]) gather() {
 func (c *Committer[K, Q, R]) yield() (waiting int) {
 	for before := -1; ; {
 		c.mu.Lock()
-		waiting = c.queue.len()
+		waiting = len(c.queue)
 		c.mu.Unlock()
-		if waiting <= before || waiting >= c.cfg.MaxItems {
+
+		if waiting <= before || waiting >= maxItems {
 			return waiting
 		}
 		before = waiting

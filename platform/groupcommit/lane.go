@@ -1,6 +1,7 @@
 package groupcommit
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -27,81 +28,70 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 	return l
 }
 
-// stand puts a call at the end of a lane, or refuses it when it gets no place of Limits.Share. The caller holds c.mu.
-func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], w *call[K, Q, R]) {
-	if c.takePlace(l, w) {
-		l.calls = append(l.calls, w)
-		c.startLane(w.key, l)
+// stand puts calls into a lane, before the call at an index, and makes sure that the lanes are served. A call without a
+// permit of Limits.Share is refused. The caller holds c.mu.
+func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], before int, calls ...*call[K, Q, R]) {
+	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return !c.takeShare(l, w) })
+	if len(calls) == 0 {
+		return
+	}
+
+	l.calls = slices.Insert(l.calls, before, calls...)
+	if !l.inTurn {
+		l.inTurn = true
+		c.turns = append(c.turns, calls[0].key)
+		c.metrics.slow.Inc()
+	}
+	if !c.lanesServe {
+		c.lanesServe = true
+		c.serving.Go(c.serveLanes)
 	}
 }
 
-// standFirst puts calls of a key that were sent, and whose row is locked, before the others of its lane. The caller
+// standAgain puts calls of a key that were sent, and whose row is locked, before the others of its lane. The caller
 // holds c.mu.
-func (c *Committer[K, Q, R]) standFirst(key K, calls []*call[K, Q, R]) {
+func (c *Committer[K, Q, R]) standAgain(key K, calls []*call[K, Q, R]) {
 	l := c.lanes[key]
 	if l == nil {
-		c.forgetIdle()
+		if len(c.lanes) >= c.cfg.Queue { // bounds those without callers
+			maps.DeleteFunc(c.lanes, func(_ K, l *lane[K, Q, R]) bool { return !l.inTurn })
+		}
 		l = &lane[K, Q, R]{since: time.Now()}
 		c.lanes[key] = l
 	}
 	l.until = time.Now().Add(c.cfg.LockTimeout)
 
-	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool {
-		if w.abandoned {
-			w.state = finished
-			return true
-		}
+	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return w.state == abandoned })
+	for _, w := range calls {
 		w.state = queued
-		c.addWaiting(1)
-		return !c.takePlace(l, w)
-	})
-	if len(calls) > 0 {
-		l.calls = append(calls, l.calls...)
-		c.startLane(key, l)
 	}
+	c.addWaiting(len(calls))
+	c.stand(l, 0, calls...)
 }
 
-// takePlace gives a call a place of Limits.Share, unless it has one, or answers ErrCrowded. A key that is leased needs
+// takeShare gives a call a permit of Limits.Share, unless it has one, or answers ErrCrowded. A key that is leased needs
 // none at first: replicas lease it from each other for milliseconds, and no group has waited for it yet. The caller
 // holds c.mu.
-func (c *Committer[K, Q, R]) takePlace(l *lane[K, Q, R], w *call[K, Q, R]) bool {
+func (c *Committer[K, Q, R]) takeShare(l *lane[K, Q, R], w *call[K, Q, R]) bool {
+	if !w.hasShare && (c.cfg.Lease == nil || time.Since(l.since) >= briefWait) {
+		w.hasShare = c.cfg.Share.Take(w.key)
+		if !w.hasShare {
+			w.inLane = false
+			c.addWaiting(-1)
+			c.finish(w, answer[R]{err: contention.ErrCrowded})
+			return false
+		}
+	}
 	w.inLane = true
-	if w.hasPlace || c.cfg.Lease != nil && time.Since(l.since) < briefWait {
-		return true
-	}
-	if w.hasPlace = c.cfg.Share.Take(w.key); !w.hasPlace {
-		c.addWaiting(-1)
-		c.finish(w, answer[R]{err: contention.ErrCrowded})
-		return false
-	}
 	return true
 }
 
-// givePlace gives a call's place back, if it has one. The caller holds c.mu.
-func (c *Committer[K, Q, R]) givePlace(w *call[K, Q, R]) {
-	if w.hasPlace {
-		w.hasPlace = false
+// giveShare gives a call's permit of Limits.Share back, if it has one. The caller holds c.mu.
+func (c *Committer[K, Q, R]) giveShare(w *call[K, Q, R]) {
+	if w.hasShare {
+		w.hasShare = false
 		c.cfg.Share.Give(w.key)
 	}
-}
-
-// startLane gives a lane a turn and makes sure that the lanes are served. The caller holds c.mu.
-func (c *Committer[K, Q, R]) startLane(key K, l *lane[K, Q, R]) {
-	if !l.inTurn {
-		l.inTurn = true
-		c.turns = append(c.turns, key)
-		c.countTurns()
-	}
-	if !c.lanesServe {
-		c.lanesServe = true
-		go c.serveLanes()
-	}
-}
-
-// countTurns sets the metric of the lanes with callers. The caller holds c.mu.
-func (c *Committer[K, Q, R]) countTurns() {
-	c.metrics.slow.Add(float64(len(c.turns) - c.counted))
-	c.counted = len(c.turns)
 }
 
 // endLane lets the callers of a key, whose row was found free, go to the queue. The caller holds c.mu.
@@ -112,10 +102,12 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 	}
 
 	delete(c.lanes, key)
-	c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
-	c.countTurns()
+	if l.inTurn {
+		c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
+		c.metrics.slow.Dec()
+	}
 	for _, w := range l.calls {
-		c.givePlace(w)
+		c.giveShare(w)
 		c.push(w)
 	}
 }
@@ -126,27 +118,6 @@ func (c *Committer[K, Q, R]) Freed(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.endLane(key)
-}
-
-// waited records the whole wait of a call that has stood in a lane.
-func (c *Committer[K, Q, R]) waited(w *call[K, Q, R]) {
-	where := contention.InLane
-	if c.cfg.Held {
-		where = contention.InProcess
-	}
-	c.cfg.Contention.Waited(where, time.Since(w.since))
-}
-
-// forgetIdle bounds the number of lanes. The caller holds c.mu.
-func (c *Committer[K, Q, R]) forgetIdle() {
-	if len(c.lanes) < c.cfg.Queue {
-		return
-	}
-	for key, l := range c.lanes {
-		if !l.inTurn {
-			delete(c.lanes, key)
-		}
-	}
 }
 
 // serveLanes serves the lanes until all are empty. Each round first sends the requests of all lanes for the rows
@@ -162,49 +133,21 @@ func (c *Committer[K, Q, R]) serveLanes() {
 // serveLane makes one round, with a wait for one lane. It returns the wait of the next round, and 0 when the lanes are
 // empty.
 func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) {
-	release := c.permits.lane()
+	release := permit(c.forLanes)
 	defer release()
-
-	if group := c.takeLanes(); len(group) > 0 {
-		glances := maxGlances
-		c.commitFree(group, &glances)
-	}
+	glances := maxGlances
+	c.commitFree(c.takeLanes(), &glances)
 
 	group, lockWait := c.takeLane(wait)
-	switch {
-	case lockWait == 0:
+	if lockWait == 0 {
 		return 0
-	case c.waitForLane(group, lockWait):
-		return briefWait
-	default:
-		return min(2*wait, longestWait)
-	}
-}
-
-// waitForLane sends requests of one lane, which wait for its row. It returns false when the row stayed locked.
-func (c *Committer[K, Q, R]) waitForLane(group []*call[K, Q, R], wait time.Duration) (free bool) {
-	group = c.remaining(group)
-	if len(group) == 0 {
-		return true
 	}
 	begin := time.Now()
-	answers, err := c.send(group, Attempt{LockWait: wait})
-
-	switch {
-	case isLocked(err):
-		answers, err = make([]*R, len(group)), nil
-	case len(group) > 1 && oneAtFault(err):
-		free = true
-		halve(group, func(part []*call[K, Q, R]) { free = c.waitForLane(part, wait) && free })
-		return free
+	if c.try(group, Attempt{LockWait: lockWait}, nil) {
+		return briefWait
 	}
-	c.settle(group, answers, err)
-
-	free = !slices.Contains(answers, nil)
-	if !free {
-		c.pause(begin, wait)
-	}
-	return free
+	c.pause(begin, lockWait)
+	return min(2*wait, longestWait)
 }
 
 // pause ends a try of a lane that began at a time and found its key held. No statement waits for a lease or a claim:
@@ -226,8 +169,7 @@ func (c *Committer[K, Q, R]) takeLanes() (group []*call[K, Q, R]) {
 	if len(c.turns) < 2 {
 		return nil
 	}
-	bytes := 0
-	turns := c.turns
+	turns, bytes := c.turns, 0
 	if c.cfg.MaxKeys > 0 {
 		turns = turns[:min(len(turns), c.cfg.MaxKeys)]
 	}
@@ -247,7 +189,6 @@ func (c *Committer[K, Q, R]) takeLane(wait time.Duration) (group []*call[K, Q, R
 	c.expire()
 	if len(c.turns) == 0 {
 		c.lanesServe = false
-		c.signalIdle()
 		return nil, 0
 	}
 
@@ -266,10 +207,10 @@ func (c *Committer[K, Q, R]) takeLane(wait time.Duration) (group []*call[K, Q, R
 
 // takeFrom moves callers of a lane to a group, as far as they fit. The lane keeps its turn. The caller holds c.mu.
 func (c *Committer[K, Q, R]) takeFrom(l *lane[K, Q, R], group []*call[K, Q, R], bytes *int) []*call[K, Q, R] {
-	for len(l.calls) > 0 && len(group) < c.cfg.MaxItems {
+	for len(l.calls) > 0 && len(group) < maxItems {
 		w := l.calls[0]
 		*bytes += c.cfg.Size(w.request)
-		if len(group) > 0 && *bytes > c.cfg.MaxBytes {
+		if len(group) > 0 && *bytes > maxBytes {
 			return group
 		}
 		l.calls = l.calls[1:]
@@ -285,27 +226,28 @@ func (c *Committer[K, Q, R]) expire() {
 	c.turns = slices.DeleteFunc(c.turns, func(key K) bool {
 		l := c.lanes[key]
 		l.calls = slices.DeleteFunc(l.calls, func(w *call[K, Q, R]) bool {
-			if w.state == finished {
-				return true
+			if w.state != finished && now.Sub(w.since) >= c.cfg.LockTimeout {
+				c.lockedOut(w)
 			}
-			if now.Sub(w.since) < c.cfg.LockTimeout {
-				return false
-			}
-			c.addWaiting(-1)
-			if c.cfg.Held {
-				c.cfg.Contention.Conflict(contention.QueueTimeout)
-			} else {
-				c.metrics.gaveUp.Inc()
-			}
-			c.waited(w)
-			c.finish(w, answer[R]{err: ErrLocked})
-			return true
+			return w.state == finished
 		})
 		if len(l.calls) > 0 {
 			return false
 		}
+
 		l.inTurn, l.until = false, now.Add(c.cfg.LockTimeout)
+		c.metrics.slow.Dec()
 		return true
 	})
-	c.countTurns()
+}
+
+// lockedOut answers a call in a lane whose LockTimeout is over. The caller holds c.mu.
+func (c *Committer[K, Q, R]) lockedOut(w *call[K, Q, R]) {
+	c.addWaiting(-1)
+	if c.cfg.Held {
+		c.cfg.Contention.Conflict(contention.QueueTimeout)
+	} else {
+		c.metrics.gaveUp.Inc()
+	}
+	c.finish(w, answer[R]{err: ErrLocked})
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Lease describes locks that a group takes in a commit of their own before it is sent, and gives back in its own
-// commit. Other replicas see a lease without waiting for a row. It expires, so that a holder that dies keeps no key.
+// Lease describes locks that a group takes in a separate commit before it is sent, and gives back in its own commit.
+// Other replicas see a lease without waiting for a row. It expires, so that a holder that dies keeps no key.
 type Lease[Q any] struct {
 	// Take leases the keys of a group. It returns a token, which Send finds in [Attempt.Lease], and for each request
 	// whether another holder has its key: such a request is not sent, and waits in the lane of its key. With
 	// pass.SkipLocked it waits for no key; without it the group is of one key, and Take may wait for pass.LockWait. Its
 	// errors mean that nothing was leased, as far as Take could see to it.
 	Take func(ctx context.Context, pass Attempt, group []Q) (token any, held []bool, err error)
-	// Release gives back what Send has not: its group failed, or the answer to these requests is null.
+	// Release gives back leases that Send did not give back, because its group failed or the answer to these requests is
+	// null.
 	Release func(ctx context.Context, token any, group []Q)
 
 	// RetryWait is the pause after a lane found its key held, half more or less. Required.
@@ -33,9 +34,10 @@ func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group
 	}
 
 	var leased []*call[K, Q, R]
+	var at []int // their indexes in the group
 	for i, w := range group {
 		if !held[i] {
-			leased = append(leased, w)
+			leased, at = append(leased, w), append(at, i)
 		}
 	}
 	answers := make([]*R, len(group))
@@ -45,23 +47,19 @@ func (c *Committer[K, Q, R]) sendLeased(ctx context.Context, pass Attempt, group
 
 	pass.Lease = token
 	got, err := c.sendProven(ctx, pass, leased)
-	if err != nil {
-		c.cfg.Lease.Release(ctx, token, requestsOf(leased))
-		return nil, err
+	unanswered := leased
+	if err == nil {
+		unanswered = nil
+		for n, i := range at {
+			answers[i] = got[n]
+			if got[n] == nil {
+				unanswered = append(unanswered, leased[n])
+			}
+		}
 	}
 
-	var unanswered []Q
-	for i, w := range group {
-		if held[i] {
-			continue
-		}
-		if answers[i] = got[0]; got[0] == nil {
-			unanswered = append(unanswered, w.request)
-		}
-		got = got[1:]
-	}
 	if len(unanswered) > 0 {
-		c.cfg.Lease.Release(ctx, token, unanswered)
+		c.cfg.Lease.Release(ctx, token, requestsOf(unanswered))
 	}
-	return answers, nil
+	return answers, err
 }

@@ -61,27 +61,23 @@ func (l *leases) tries() int {
 }
 
 // startLeasing starts a replica that leases its keys.
-func startLeasing(
-	t *testing.T, retries int, changes ...func(*groupcommit.Config[string, request, int64]),
-) (*rig, *leases) {
+func startLeasing(t *testing.T, retries int, changes ...func(*config)) (*rig, *leases) {
 	t.Helper()
 	dsn := database(t)
 	l := &leases{held: map[string]string{}}
-	return start(t, dsn, dsn, append([]func(*groupcommit.Config[string, request, int64]){
-		func(c *groupcommit.Config[string, request, int64]) {
-			c.Lease = &groupcommit.Lease[request]{
-				Take: l.take, Release: l.release, RetryWait: time.Millisecond, Retries: retries,
+	leasing := func(c *config) {
+		c.Lease = &groupcommit.Lease[request]{
+			Take: l.take, Release: l.release, RetryWait: time.Millisecond, Retries: retries,
+		}
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			if err := add(ctx, s, a, group); err != nil {
+				return err
 			}
-			send := c.Send
-			c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
-				if err := send(ctx, s, a, group); err != nil {
-					return err
-				}
-				l.release(ctx, a.Lease, group)
-				return nil
-			}
-		},
-	}, changes...)...), l
+			l.release(ctx, a.Lease, group)
+			return nil
+		}
+	}
+	return start(t, dsn, dsn, append([]func(*config){leasing}, changes...)...), l
 }
 
 // A key that another holder leases delays its own callers alone, who are answered once it is free.
@@ -89,38 +85,13 @@ func TestAHeldKeyDelaysItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	r, l := startLeasing(t, 1_000_000)
 	l.set("key-0", "another")
-	held := r.doAll(t, 20, request{key: "key-0"})
-	waittest.Eventually(t, "a lane", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == 1 })
+	held := r.doAll(t.Context(), 20, request{key: "key-0"})
+	r.wantLanes(t, 1)
 
-	for range 20 {
-		if _, err := r.Do(t.Context(), request{key: "key-1"}); err != nil {
-			t.Errorf("another key: %v", err)
-		}
-	}
+	want(t, r.doAll(t.Context(), 20, request{key: "key-1"}), 20, nil)
 	l.set("key-0", "")
-	for range 20 {
-		if err := <-held; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := r.value(t, "key-0"); n != 20 {
-		t.Errorf("the counter is %d, want 20", n)
-	}
-}
-
-// While a key stays held, a request is tried so many times more, and then it is refused.
-func TestRetriesForALease(t *testing.T) {
-	t.Parallel()
-	for _, retries := range []int{0, 5} {
-		r, l := startLeasing(t, retries)
-		l.set("key-0", "another")
-		if _, err := r.Do(t.Context(), request{key: "key-0"}); !errors.Is(err, groupcommit.ErrLocked) {
-			t.Errorf("got %v, want ErrLocked", err)
-		}
-		if n := l.tries(); n != retries+1 {
-			t.Errorf("%d tries, want %d", n, retries+1)
-		}
-	}
+	want(t, held, 20, nil)
+	r.wantValue(t, "key-0", 20)
 }
 
 // The leases of a group that fails, and of a request whose lease was lost, are given back.
@@ -128,7 +99,7 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("it fails")
 	var lost, failed bool
-	r, l := startLeasing(t, 1, func(c *groupcommit.Config[string, request, int64]) {
+	r, l := startLeasing(t, 1, func(c *config) {
 		send := c.Send
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			switch {
@@ -143,41 +114,32 @@ func TestLeasesAreGivenBack(t *testing.T) {
 		}
 	})
 	for i, want := range []error{failure, nil} {
-		if _, err := r.Do(t.Context(), request{key: "key-0"}); !errors.Is(err, want) {
+		if err := r.do(t.Context(), "key-0"); !errors.Is(err, want) {
 			t.Errorf("%d: got %v, want %v", i, err, want)
 		}
 	}
-	if n := r.value(t, "key-0"); n != 1 || len(l.held) != 0 {
-		t.Errorf("the counter is %d, held are %v", n, l.held)
+
+	r.wantValue(t, "key-0", 1)
+	if len(l.held) != 0 {
+		t.Errorf("held are %v", l.held)
 	}
 }
 
-// Callers of a key that is held for a moment need no place of the share, so many they may be.
-func TestABriefLeaseNeedsNoPlace(t *testing.T) {
+// Callers of a key that is held for a moment need no permit of the share, however many they are.
+func TestABriefLeaseNeedsNoPermit(t *testing.T) {
 	t.Parallel()
 	const callers = 20
-	r, l := startLeasing(t, 1_000_000, func(c *groupcommit.Config[string, request, int64]) {
-		c.Share = contention.NewShare(6, nil) // one place for a key
+	r, l := startLeasing(t, 1_000_000, func(c *config) {
+		c.Share = contention.NewShare(6, nil) // one permit for a key
 	})
 	l.set("key-0", "another")
-	answers := r.doAll(t, callers, request{key: "key-0"})
-	refused := 0
-	waittest.Eventually(t, "all but one are refused", func() bool {
-		for len(answers) > 0 {
-			if err := <-answers; !errors.Is(err, contention.ErrCrowded) {
-				t.Errorf("got %v, want ErrCrowded", err)
-			}
-			refused++
-		}
-		return refused == callers-1
-	})
+	answers := r.doAll(t.Context(), callers, request{key: "key-0"})
+	want(t, answers, callers-1, contention.ErrCrowded)
 	if n := l.tries(); n < 5 {
-		t.Errorf("%d tries before that: a place was needed at once", n)
+		t.Errorf("%d tries before that: a permit was needed at once", n)
 	}
 	l.set("key-0", "")
-	if err := <-answers; err != nil {
-		t.Error(err)
-	}
+	want(t, answers, 1, nil)
 }
 
 // A group has no more keys than it may, and any number of requests of each.
@@ -187,7 +149,7 @@ func TestKeysOfAGroupAreBounded(t *testing.T) {
 	var most, all int
 	goOn := make(chan struct{})
 	dsn := database(t)
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) {
+	r := start(t, dsn, dsn, func(c *config) {
 		c.MaxKeys = 3
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			<-goOn
@@ -202,20 +164,16 @@ func TestKeysOfAGroupAreBounded(t *testing.T) {
 		}
 	})
 	const keys, perKey = 12, 5
-	var answers []<-chan error
+	answers := make([]<-chan error, keys)
 	for i := range keys {
-		answers = append(answers, r.doAll(t, perKey, request{key: "key-" + strconv.Itoa(i)}))
+		answers[i] = r.doAll(t.Context(), perKey, request{key: "key-" + strconv.Itoa(i)})
 	}
 	waittest.Eventually(t, "all but the first group wait", func() bool {
 		return r.metric(t, "rowlock_coalesce_queue_length") >= (keys-3)*perKey
 	})
 	close(goOn)
-	for _, of := range answers {
-		for range perKey {
-			if err := <-of; err != nil {
-				t.Error(err)
-			}
-		}
+	for i := range keys {
+		want(t, answers[i], perKey, nil)
 	}
 	if most > 3 || all < keys/3 {
 		t.Errorf("%d groups, the largest of %d keys", all, most)

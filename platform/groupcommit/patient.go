@@ -30,7 +30,7 @@ type line struct {
 	turns   *semaphore.Weighted
 }
 
-// NewPatient returns a Patient that uses so many connections, two at least. longest bounds a try's wait for a row that
+// NewPatient returns a Patient that uses conns connections, two at least. longest bounds a try's wait for a row that
 // has stayed locked.
 func NewPatient(l Limits, conns int, longest time.Duration) *Patient {
 	half := func() line { return line{turns: semaphore.NewWeighted(int64(max(conns/2, 1)))} }
@@ -61,7 +61,7 @@ func (p *Patient) lockWait(l *line) time.Duration {
 
 // Retry calls try, with the lock_timeout for its transaction, until it no longer returns [ErrSplit] or that a lock
 // timed out. key names what it waits for, as in the lanes of a [Committer]. It returns [ErrLocked] when
-// [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded when Limits.Share has no place, and
+// [Limits.LockTimeout] has passed since the change came, contention.ErrCrowded when Limits.Share has no permit, and
 // [ErrLeft] when ctx ends between two tries.
 func Retry[R any](
 	ctx context.Context, p *Patient, key any, since time.Time, try func(lockWait time.Duration) (R, error),

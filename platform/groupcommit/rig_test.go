@@ -17,6 +17,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
@@ -59,24 +60,35 @@ func database(t *testing.T) string {
 	return dsn
 }
 
+type config = groupcommit.Config[string, request, int64]
+
 // start starts a replica on the database at dsn, which through leads to.
-func start(t *testing.T, dsn, through string, changes ...func(*groupcommit.Config[string, request, int64])) *rig {
+func start(t *testing.T, dsn, through string, changes ...func(*config)) *rig {
+	t.Helper()
+	return startOn(t, sqldb.ClusterNone, dsn, through, changes...)
+}
+
+func startOn(t *testing.T, cluster sqldb.Cluster, dsn, through string, changes ...func(*config)) *rig {
 	t.Helper()
 	r := &rig{
 		direct: dbtest.Dial(t, dsn), registry: prometheus.NewRegistry(),
 		seen: apptest.NewContention(t, contention.Settings{Lock: "counter", Queued: true, Grouped: true}),
 	}
 	db := apptest.Pool(t, sqldb.Settings{
-		URL: through, MaxOpenConns: 6, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		URL: through, Cluster: cluster, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "rig", Contention: r.seen.Metrics,
 	}, r.registry)
-	r.slots = groupcommit.NewSlots(db, "rig", statementTimeout)
-	cfg := groupcommit.Config[string, request, int64]{
+	var options []groupcommit.SlotOption
+	if cluster == sqldb.ClusterCitus {
+		options = append(options, groupcommit.Beside("rig.counters"))
+	}
+	r.slots = groupcommit.NewSlots(db, "rig", statementTimeout, options...)
+	cfg := config{
 		Limits: groupcommit.Limits{
 			DB: db, Slots: r.slots, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 			Contention: r.seen.Metrics, Registry: r.registry,
 		},
-		Name: "rig_add", Key: request.of, Send: add, Transaction: true,
+		Name: "rig_add", Key: request.of, Place: request.of, Send: add, Transaction: true,
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -154,13 +166,66 @@ func add(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, gro
 
 var errMissing = errors.New("there is no such counter")
 
-// value returns a counter's value.
-func (r *rig) value(t *testing.T, key string) (n int64) {
+// hold lets another client lock a counter.
+func (r *rig) hold(t *testing.T, key string) apptest.Holder {
 	t.Helper()
-	if err := r.direct.GetContext(t.Context(), &n, `SELECT n FROM rig.counters WHERE key = $1`, key); err != nil {
-		t.Fatal(err)
+	return apptest.Hold(t, r.direct, `SELECT FROM rig.counters WHERE key = $1 FOR UPDATE`, key)
+}
+
+// do sends a request.
+func (r *rig) do(ctx context.Context, key string) error {
+	_, err := r.Do(ctx, request{key: key})
+	return err
+}
+
+// doAll sends n requests for a key and returns the channel of their errors.
+func (r *rig) doAll(ctx context.Context, n int, q request) <-chan error {
+	answers := make(chan error, n)
+	for range n {
+		go func() { _, err := r.Do(ctx, q); answers <- err }()
 	}
-	return n
+	return answers
+}
+
+// want receives n errors and reports those that are not the wanted one, which may be nil.
+func want(t *testing.T, answers <-chan error, n int, wanted error) {
+	t.Helper()
+	for range n {
+		if err := <-answers; !errors.Is(err, wanted) {
+			t.Errorf("got %v, want %v", err, wanted)
+		}
+	}
+}
+
+// wantValue reports a counter that has another value.
+func (r *rig) wantValue(t *testing.T, key string, wanted int64) {
+	t.Helper()
+	var n int64
+	err := r.direct.GetContext(t.Context(), &n, `SELECT n FROM rig.counters WHERE key = $1`, key)
+	if err != nil || n != wanted {
+		t.Errorf("%s is %d (%v), want %d", key, n, err, wanted)
+	}
+}
+
+// wantSlots reports another number of slots.
+func (r *rig) wantSlots(t *testing.T, wanted int) {
+	t.Helper()
+	var n int
+	if err := r.direct.GetContext(t.Context(), &n, `SELECT count(*) FROM rig.slots`); err != nil || n != wanted {
+		t.Errorf("there are %d slots (%v), want %d", n, err, wanted)
+	}
+}
+
+// wantLanes waits until so many keys have a lane.
+func (r *rig) wantLanes(t *testing.T, n float64) {
+	t.Helper()
+	waittest.Eventually(t, "lanes", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == n })
+}
+
+// wantQueue waits until so many requests are in the queue and the lanes.
+func (r *rig) wantQueue(t *testing.T, n float64) {
+	t.Helper()
+	waittest.Eventually(t, "a queue", func() bool { return r.metric(t, "rowlock_coalesce_queue_length") == n })
 }
 
 // metric returns a series of the committer.

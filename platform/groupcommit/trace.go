@@ -18,52 +18,33 @@ import (
 // rowlock.batch.requests counts the omitted ones too.
 const maxLinks = 128
 
-// Attributes of a group's span and of its links.
-const (
-	attributeRequests   = attribute.Key("rowlock.batch.requests")
-	attributeRecorded   = attribute.Key("rowlock.batch.requests_recorded")
-	attributeSkipLocked = attribute.Key("rowlock.batch.skip_locked")
-	attributeOutcome    = attribute.Key("rowlock.batch.outcome")
-	attributeLocked     = attribute.Key("rowlock.batch.locked")
-	attributeWait       = attribute.Key("rowlock.batch.wait_ms")
-)
-
 // startSpan begins the span of a group that is about to run, or returns nil when none
 // of its requests is recorded.
 func (c *Committer[K, Q, R]) startSpan(
 	ctx context.Context, pass Attempt, group []*call[K, Q, R],
 ) (context.Context, trace.Span) {
-	if c.tracer == nil {
-		return ctx, nil
-	}
-
-	recorded := 0
-	var parent trace.Span
 	var links []trace.Link
+	var recorded []*call[K, Q, R]
 	for _, w := range group {
-		if w.span == nil {
-			continue
-		}
-		recorded++
-		if parent == nil {
-			parent = w.span
-			links = make([]trace.Link, 0, min(len(group), maxLinks))
-		}
-		if len(links) < maxLinks {
+		if w.span != nil {
+			recorded = append(recorded, w)
 			links = append(links, trace.Link{SpanContext: w.span.SpanContext()})
 		}
 	}
-	if parent == nil {
+	if len(recorded) == 0 {
 		return ctx, nil
 	}
-	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, parent), "batch "+c.cfg.Name, trace.WithLinks(links...),
-		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded),
-			attributeSkipLocked.Bool(pass.SkipLocked)))
+
+	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, recorded[0].span), "batch "+c.cfg.Name,
+		trace.WithLinks(links[:min(len(links), maxLinks)]...),
+		trace.WithAttributes(attribute.Int("rowlock.batch.requests", len(group)),
+			attribute.Int("rowlock.batch.requests_recorded", len(recorded)),
+			attribute.Bool("rowlock.batch.skip_locked", pass.SkipLocked)))
 	own, now := span.SpanContext(), time.Now()
-	for _, w := range group {
-		if w.span != nil && w.span.SpanContext().TraceID() != own.TraceID() {
-			wait := float64(now.Sub(w.since).Microseconds()) / 1000
-			w.span.AddLink(trace.Link{SpanContext: own, Attributes: []attribute.KeyValue{attributeWait.Float64(wait)}})
+	for _, w := range recorded {
+		if w.span.SpanContext().TraceID() != own.TraceID() {
+			wait := attribute.Float64("rowlock.batch.wait_ms", float64(now.Sub(w.since).Microseconds())/1000)
+			w.span.AddLink(trace.Link{SpanContext: own, Attributes: []attribute.KeyValue{wait}})
 		}
 	}
 	return ctx, span
@@ -96,8 +77,8 @@ func endSpan[R any](span trace.Span, answers []*R, err error) {
 		if locked == len(answers) {
 			outcome = "locked"
 		}
-		span.SetAttributes(attributeLocked.Int(locked))
+		span.SetAttributes(attribute.Int("rowlock.batch.locked", locked))
 	}
-	span.SetAttributes(attributeOutcome.String(outcome))
+	span.SetAttributes(attribute.String("rowlock.batch.outcome", outcome))
 	span.End()
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // traced starts a replica whose spans are recorded.
-func traced(t *testing.T, changes ...func(*groupcommit.Config[string, request, int64])) (
+func traced(t *testing.T, changes ...func(*config)) (
 	*rig, trace.Tracer, *tracetest.SpanRecorder,
 ) {
 	t.Helper()
@@ -27,7 +27,7 @@ func traced(t *testing.T, changes ...func(*groupcommit.Config[string, request, i
 	limits.LinkCountLimit = -1 // the package has its own bound
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithRawSpanLimits(limits))
 	dsn := database(t)
-	with := func(c *groupcommit.Config[string, request, int64]) { c.TracerProvider = provider }
+	with := func(c *config) { c.TracerProvider = provider }
 	return start(t, dsn, dsn, append(changes, with)...), provider.Tracer("test"), spans
 }
 
@@ -50,14 +50,14 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 	t.Parallel()
 	const requests, bound = 150, 128
 	goOn := make(chan struct{})
-	r, tracer, spans := traced(t, func(c *groupcommit.Config[string, request, int64]) {
+	r, tracer, spans := traced(t, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			<-goOn
 			return add(ctx, s, a, group)
 		}
 	})
 
-	first := r.doAll(t, 1, request{key: "key-0"}) // without a span; the others gather behind it
+	first := r.doAll(t.Context(), 1, request{key: "key-0"}) // without a span; the others gather behind it
 	waittest.Eventually(t, "it is sent", func() bool { return r.metric(t, "rowlock_coalesce_batch_size_count") == 1 })
 	answers := make(chan error, requests)
 	for range requests {
@@ -68,16 +68,10 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 			answers <- err
 		}()
 	}
-	waittest.Eventually(t, "all wait", func() bool { return r.metric(t, "rowlock_coalesce_queue_length") == requests })
+	r.wantQueue(t, requests)
 	close(goOn)
-	for range requests {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	want(t, answers, requests, nil)
+	want(t, first, 1, nil)
 
 	found := groups(spans)
 	if len(found) != 1 {
@@ -119,7 +113,7 @@ func TestOutcomeOfASending(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, tracer, spans := traced(t, func(c *groupcommit.Config[string, request, int64]) {
+			r, tracer, spans := traced(t, func(c *config) {
 				c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 					return errors.Join(tc.fails, add(ctx, s, a, group))
 				}
@@ -133,7 +127,7 @@ func TestOutcomeOfASending(t *testing.T) {
 			answer := make(chan error, 1)
 			go func() { _, err := r.Do(ctx, request{key: tc.key}); answer <- err }()
 			if tc.locked {
-				waittest.Eventually(t, "a lane", func() bool { return r.metric(t, "rowlock_coalesce_slow_keys") == 1 })
+				r.wantLanes(t, 1)
 			}
 			release()
 			if err := <-answer; err == nil && tc.fails != nil {

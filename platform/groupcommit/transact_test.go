@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,101 +11,36 @@ import (
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
-// increment adds 1 to a counter in a transaction of its own, and returns its value.
+// increment adds 1 to a counter in a single transaction, and returns its value.
 func (r *rig) increment(ctx context.Context, key string) (int64, error) {
 	change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (n int64, err error) {
 		err = tx.GetContext(ctx, &n, `UPDATE rig.counters SET n = n + 1 WHERE key = $1 RETURNING n`, key)
 		return n, err
 	}
-	return groupcommit.Transact(ctx, r.slots, change)
+	return groupcommit.Transact(ctx, r.slots, "", change)
 }
 
-// Answers of single transactions get lost. Each is answered with what it has committed, and none is applied twice.
-func TestTransactionsAreProven(t *testing.T) {
-	t.Parallel()
-	for name, when := range map[string]faultproxy.When{
-		"before COMMIT": faultproxy.BeforeCommit, "after COMMIT": faultproxy.AfterCommit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const callers, adds = 4, 20
-			dsn := database(t)
-			proxy := faultproxy.New(t, dsn)
-			r := start(t, dsn, proxy.DSN(dsn))
-			proxy.CutEvery(4, when, faultproxy.RST)
-
-			var applied atomic.Int64
-			var answers [callers*adds + 1]atomic.Bool
-			waittest.Together(t, callers, func(int) error {
-				for range adds {
-					n, err := r.increment(t.Context(), "key-0")
-					if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.NotApplied { // cut three times
-						continue
-					}
-					if err != nil {
-						return err
-					}
-					applied.Add(1)
-					if answers[n].Swap(true) {
-						return errors.New("two were given the same value")
-					}
-				}
-				return nil
-			})
-			if proxy.Cuts() == 0 {
-				t.Error("nothing was cut: the test proved nothing")
-			}
-			if n := r.value(t, "key-0"); n != applied.Load() || n == 0 {
-				t.Errorf("the counter is %d, %d changes were acknowledged", n, applied.Load())
-			}
-		})
-	}
-}
-
-// A transaction that decides against its change, or that the server refuses, leaves nothing behind.
-func TestTransactionIsRolledBack(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn)
-
-	errDecided := errors.New("decided")
-	change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {
-		if _, err := tx.ExecContext(ctx, `UPDATE rig.counters SET n = 7 WHERE key = 'key-0'`); err != nil {
-			return 0, err
-		}
-		return 0, errDecided
-	}
-	_, err := groupcommit.Transact(t.Context(), r.slots, change)
-	if !errors.Is(err, errDecided) || r.value(t, "key-0") != 0 {
-		t.Errorf("%v, and the counter is %d", err, r.value(t, "key-0"))
-	}
-	if _, err := r.increment(t.Context(), "full"); err == nil {
-		t.Error("a counter beyond its limit is accepted")
-	}
-	if n, err := r.increment(t.Context(), "key-0"); n != 1 || err != nil {
-		t.Errorf("afterwards: %d, %v", n, err)
-	}
-}
-
-// A transaction that decides against its change, and one that gets no connection, keep their slot.
+// A transaction that decides against its change, that the server refuses, or that gets no connection leaves nothing
+// behind and keeps its slot.
 func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	var db *sqldb.DB
-	r := start(t, dsn, dsn, func(c *groupcommit.Config[string, request, int64]) { db = c.DB })
+	r := start(t, dsn, dsn, func(c *config) { db = c.DB })
 	errDecided := errors.New("decided")
 	for range 100 {
-		fail := func(context.Context, *sqlx.Tx, *groupcommit.Attempt) (int64, error) {
-			return 0, errDecided
+		change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {
+			_, err := tx.ExecContext(ctx, `UPDATE rig.counters SET n = 7 WHERE key = 'key-0'`)
+			return 0, errors.Join(errDecided, err)
 		}
-		_, err := groupcommit.Transact(t.Context(), r.slots, fail)
-		if !errors.Is(err, errDecided) {
+		if _, err := groupcommit.Transact(t.Context(), r.slots, "", change); !errors.Is(err, errDecided) {
 			t.Fatalf("got %v, want %v", err, errDecided)
 		}
+	}
+	if _, err := r.increment(t.Context(), "full"); err == nil {
+		t.Error("a counter beyond its limit is accepted")
 	}
 
 	busy, release := make(chan struct{}), make(chan struct{})
@@ -136,8 +70,5 @@ func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 	if n, err := r.increment(t.Context(), "key-0"); n != 1 || err != nil {
 		t.Errorf("afterwards: %d, %v", n, err)
 	}
-	var slots int
-	if err := r.direct.GetContext(t.Context(), &slots, `SELECT count(*) FROM rig.slots`); err != nil || slots != 1 {
-		t.Errorf("%d slots were made (%v), want 1", slots, err)
-	}
+	r.wantSlots(t, 1)
 }

@@ -52,7 +52,7 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 	return answer, answer.Err(r)
 }
 
-// request is what a group of changes carries.
+// request is an element of a group of changes.
 type request struct {
 	counting.Request
 
@@ -108,12 +108,12 @@ const (
 	aloneWait = 25 * time.Millisecond
 )
 
-// isHeldUp reports whether another session had what a request needs, and nothing was decided.
+// isHeldUp reports whether another session held a row that a request needs, and nothing was decided.
 func isHeldUp(a counting.Answer, err error) bool {
 	return err == nil && a.HeldUp || errors.Is(err, groupcommit.ErrSplit) || sqldb.LockTimedOut(err)
 }
 
-// waitsFor returns what the request waits for: a count that is locked, or the request's key or first count, when
+// waitsFor returns the key of the request's wait: a count that is locked, or the request's key or first count, when
 // another session is taking the key or creating a count.
 func (q request) waitsFor(a counting.Answer) any {
 	switch {
@@ -140,7 +140,7 @@ func (s *Store) changeAlone(ctx context.Context, q request, lockWait time.Durati
 		waited = a.Waited
 		return answers, err
 	}
-	answers, err := groupcommit.Transact(ctx, s.limits.Slots.At(q.place()), change, sqldb.WithLockTimeout(lockWait))
+	answers, err := groupcommit.Transact(ctx, s.limits.Slots, q.place(), change, sqldb.WithLockTimeout(lockWait))
 	switch {
 	case err != nil:
 		return counting.Answer{}, err
@@ -167,7 +167,7 @@ func (s *Store) sendChanges(
 //
 // It returns ErrSplit where the group must not wait for one request: for a count that is locked, while it holds others;
 // for a key that another session is taking, while it holds a count; and when another replica has been quicker to create
-// a count or to take a key, so that what was decided does not hold.
+// a count or to take a key, so that the decisions do not hold.
 func (s *Store) change(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []request,
 ) ([]*counting.Answer, error) {
@@ -245,7 +245,7 @@ SELECT coalesce(array_agg(h.n), '{}') AS places, coalesce(array_agg(h.current_va
   FROM held h`
 }
 
-// lockCounts locks the counts of a group, and returns what they hold.
+// lockCounts locks the counts of a group, and returns their values.
 func (s *Store) lockCounts(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []request,
 ) (counting.State, error) {

@@ -154,12 +154,14 @@ SELECT d.answers, coalesce((SELECT waited FROM changed), 0) AS waited
 //
 // lock is SKIP LOCKED or empty; only adds the condition that the counts are on one shard.
 func addSeveralSQL(lock string, only condition) string {
+	ofShard := only("v.item_id = ANY ($5)")
+
 	return addSlotSQL + `, held AS MATERIALIZED (
     SELECT v.item_id, c.n, c.delta, c.lowest, c.highest
       FROM unnest($5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
            WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
       JOIN counts.count_values v ON v.item_id = c.item_id
-     WHERE EXISTS (SELECT FROM slot)` + only("v.item_id = ANY ($5)") + `
+     WHERE EXISTS (SELECT FROM slot)` + ofShard + `
      ORDER BY v.item_id
        FOR UPDATE OF v ` + lock + `
 ), clock AS MATERIALIZED (
@@ -169,7 +171,7 @@ func addSeveralSQL(lock string, only condition) string {
     UPDATE counts.count_values v
        SET current_value = v.current_value + h.delta, last_updated_at = k.now
       FROM held h, clock k
-     WHERE v.item_id = h.item_id` + only("v.item_id = ANY ($5)") + `
+     WHERE v.item_id = h.item_id` + ofShard + `
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value - h.delta AS before
 ), before AS MATERIALIZED (
@@ -180,7 +182,7 @@ func addSeveralSQL(lock string, only condition) string {
                coalesce(((b.of ->> r.place::text)::bigint + r.running)::text,
                         CASE WHEN EXISTS (SELECT FROM held h WHERE h.n = r.place) THEN '"full"'
                              WHEN EXISTS (SELECT FROM counts.count_values v
-                                           WHERE v.item_id = ($5::text[])[r.place]` + only("v.item_id = ANY ($5)") + `)
+                                           WHERE v.item_id = ($5::text[])[r.place]` + ofShard + `)
                              THEN 'null'
                              ELSE '"missing"' END), ',' ORDER BY r.n) || ']')::json AS list
       FROM unnest($9::bigint[], $10::int[]) WITH ORDINALITY AS r (running, place, n), before b` + addDoneSQL + `

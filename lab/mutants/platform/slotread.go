@@ -4,7 +4,6 @@ package groupcommit
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -14,17 +13,41 @@ import (
 // sender sends a change with the slot of an attempt, by a call of the pool that is [sqldb.Proven].
 type sender = func(ctx context.Context, a *Attempt) error
 
-// prove calls send until it is certain what has become of the change, and returns the answers that the slot has stored.
-// A sending that changed nothing and never will is repeated in another slot.
-func (s *Slots) prove(ctx context.Context, pass Attempt, send sender) ([]byte, error) {
+// prove calls send until the outcome of the change is certain, and returns the answers that the slot has stored.
+// After a lost answer the slot is asked until it tells: the change is applied, with these answers, or it never will be,
+// or an error says that this is not known. A sending that changed nothing and never will is repeated in another slot.
+func (s *Slots) prove(ctx context.Context, place string, pass Attempt, send sender) ([]byte, error) {
+	if s == nil {
+		err := send(ctx, &pass)
+		return pass.Answers, err
+	}
+
 	for sends := 1; ; sends++ {
-		used, err := s.take(ctx)
+		used, err := s.take(ctx, place)
 		if err != nil {
 			return nil, err
 		}
+		a := pass
+		a.Place, a.Slot, a.Number, a.slots = used.place, used.id, used.attempt+1, s
 
-		a := s.attempt(used, pass)
-		lost, err := s.proveOnce(ctx, used, &a, send)
+		err = send(ctx, &a)
+		lost := isUnknown(err)
+		if lost {
+			err = s.db.Resolve(ctx, err, func(ctx context.Context) (applied bool, err error) {
+				a.Answers, err = s.ask(ctx, used, a.Number)
+				return a.Answers != nil, err
+			})
+		}
+
+		// A slot that may hold this attempt already, or may still be found by the lost group, is not used again: its answers
+		// would be taken for the next group's.
+		if !lost && (err == nil || untouched(err)) {
+			s.put(used, err == nil)
+		}
+		if s.shards != nil && sqldb.SQLState(err) == notDistributable { // a shard was split
+			s.shards.Forget()
+		}
+
 		again := lost && !isUnknown(err) || errors.Is(err, ErrNoSlot)
 		switch {
 		case err == nil:
@@ -35,43 +58,17 @@ func (s *Slots) prove(ctx context.Context, pass Attempt, send sender) ([]byte, e
 	}
 }
 
-// proveOnce calls send once. When the answer is lost, the slot is asked until it tells: then lost is true, and either
-// the change is applied, with the stored answers in a, or it never will be, or err says that this is not known.
-func (s *Slots) proveOnce(ctx context.Context, used *slot, a *Attempt, send sender) (lost bool, err error) {
-	err = send(ctx, a)
-	if lost = s != nil && isUnknown(err); lost {
-		err = s.db.Resolve(ctx, err, func(ctx context.Context) (applied bool, err error) {
-			a.Answers, err = s.ask(ctx, used, a.Number)
-			return a.Answers != nil, err
-		})
-	}
-	if err == nil {
-		used.attempt = a.Number
-	}
-
-	// A slot that may hold this attempt already, or that what was sent may still find, is not used again: its answers
-	// would be taken for the next group's.
-	if !lost && (err == nil || untouched(err)) {
-		s.put(used)
-	}
-	s.noteShards(err)
-	return lost, err
-}
-
 // isUnknown reports whether err is the database's and says that the change may have been made.
 func isUnknown(err error) bool {
 	outcome, ours := sqldb.OutcomeOf(err)
 	return ours && outcome == sqldb.Unknown
 }
 
-// errRolledBack is what a sender returns when it has decided to roll back its transaction.
-var errRolledBack = errors.New("groupcommit: rolled back")
-
 // untouched reports whether err leaves no doubt that the slot is as it was: the sender has decided so, the server has
 // refused the change, or no connection was free for it. An error of another kind, such as of an answer that cannot be
 // decoded, may come after a statement has committed.
 func untouched(err error) bool {
-	if errors.Is(err, ErrSplit) || errors.Is(err, errRolledBack) {
+	if errors.Is(err, ErrSplit) {
 		return true
 	}
 	e := sqldb.Classify(err, true)
@@ -83,15 +80,10 @@ SELECT CASE WHEN attempt = $2 THEN answers END
   FROM %s
  WHERE id = $1 AND attempt <= $2%s`
 
-// errSlotGone says that a slot was deleted, so that it proves nothing.
-var errSlotGone = errors.New("groupcommit: the slot of the lost group is gone")
-
-// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will.
+// ask returns the answers that an attempt has stored, or nil when it has changed nothing and never will. A slot that
+// was deleted proves nothing: then it returns sql.ErrNoRows.
 func (s *Slots) ask(ctx context.Context, used *slot, attempt int64) (answers []byte, err error) {
 	query := fmt.Sprintf(askSQL, s.table, s.ofPlace(3))
 	err = s.db.Repeatable().GetContext(ctx, &answers, query, s.placed(used.place, used.id, attempt)...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errSlotGone
-	}
 	return answers, err
 }

@@ -32,7 +32,7 @@ func NewContention(t *testing.T, s contention.Settings) *Contention {
 }
 
 // Waits returns how many waits were recorded, and their sum in seconds.
-func (c *Contention) Waits(t *testing.T, where contention.Place) (n, seconds float64) {
+func (c *Contention) Waits(t *testing.T, where contention.Where) (n, seconds float64) {
 	t.Helper()
 	labels := `{lock="` + c.lock + `",where="` + string(where) + `"}`
 	const name = "rowlock_lock_wait_seconds"

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -54,17 +53,9 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 		var rows []int
 		return db.SelectContext(t.Context(), &rows, query) == nil
 	})
-	select {
-	case err := <-blocked:
-		t.Fatalf("a request for the locked count was answered: %v", err)
-	default:
-	}
+	wantNone(t, blocked)
 	holder.Rollback()
-	for range cap(blocked) {
-		if err := <-blocked; err != nil {
-			t.Error(err)
-		}
-	}
+	wantDone(t, blocked)
 	wantValue(t, s, "locked", 12)
 	wantValue(t, s, "a", 300+3)
 	wantValue(t, s, "z", 100+9)
@@ -136,72 +127,6 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// At the edge, adds, batches and requests with keys get what is left exactly, and those with keys are refused for good.
-func TestUpdatesAtTheEdge(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s := openPatient(t, dsn)
-	const left, callers = 20, 60
-	if _, err := s.Create(t.Context(), "edge", math.MaxInt64-left); err != nil {
-		t.Fatal(err)
-	}
-	mustCreate(t, s, "other")
-	var won, others atomic.Int64
-	waittest.Together(t, callers, func(i int) error {
-		key := strconv.Itoa(i)
-		u := []counting.Update{update("", "edge"), update(key, "edge"), update(key, "other", "edge")}[i%3]
-		_, err := s.Apply(t.Context(), u)
-		again, repeated := error(nil), false
-		if u.Key.Value != "" {
-			var r counting.Result
-			r, again = s.Apply(t.Context(), u)
-			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
-		}
-		switch {
-		case repeated:
-			return fmt.Errorf("a repeat got %w, the first %w", again, err)
-		case err == nil:
-			won.Add(1)
-			others.Add(int64(i % 3 / 2))
-			return nil
-		case errors.Is(err, counting.ErrOverflow):
-			return nil
-		}
-		return err
-	})
-	if won.Load() != left {
-		t.Errorf("%d changes fitted, want %d", won.Load(), left)
-	}
-	wantValue(t, s, "edge", math.MaxInt64)
-	wantValue(t, s, "other", others.Load())
-}
-
-// A count was full when the batch came, and no longer is when the batch gets its lock.
-func TestBatchWaitsForRoom(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	if _, err := s.Create(t.Context(), "full", math.MaxInt64); err != nil {
-		t.Fatal(err)
-	}
-	mustCreate(t, s, "a")
-	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 10 WHERE item_id = 'full'`)
-	result := make(chan error, 1)
-	go func() {
-		got, err := s.Apply(t.Context(), update("k", "a", "full"))
-		if err == nil && (got.Values[0] != 1 || got.Values[1] != 11) {
-			err = fmt.Errorf("got %+v", got)
-		}
-		result <- err
-	}()
-	apptest.WaitForBlocked(t, db, 1)
-	holder.Commit()
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
-	wantValue(t, s, "full", 11)
-}
-
 // Another session creates a count just before batches of two replicas do: these go on from its value, and when it
 // undoes the count instead, they create it.
 func TestCreateMeetsACountJustCreated(t *testing.T) {
@@ -217,7 +142,8 @@ func TestCreateMeetsACountJustCreated(t *testing.T) {
 		values := make(chan int64, callers)
 		for i := range callers {
 			u := update([]string{"", end + strconv.Itoa(i)}[i%2], old, created)
-			if u.Create = true; i%3 == 0 {
+			u.Create = true
+			if i%3 == 0 {
 				slices.Reverse(u.Changes)
 			}
 			go func() {

@@ -112,8 +112,8 @@ func distributed(t *testing.T, dsn string, proxies []*faultproxy.Proxy) {
 	}
 }
 
-// addOnCitus adds 1 to counts from many callers. The sum is that of the answers: a slot proves the outcome of each add
-// whose answer was lost.
+// addOnCitus adds 1 to counts from many callers. The sum is the sum of the answers: a slot proves the outcome of each
+// add whose answer was lost.
 func addOnCitus(t *testing.T, stores []*replica, prefix string, items int) {
 	t.Helper()
 	id := func(i int) counting.ItemID { return counting.ItemID(fmt.Sprintf("%s-%d", prefix, i%items)) }

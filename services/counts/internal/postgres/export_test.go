@@ -26,7 +26,7 @@ func (s *Store) ChangeTogether(
 		a.LockWait, a.SkipLocked = wait, wait == 0
 		return s.change(ctx, tx, a, group)
 	}
-	list, err := groupcommit.Transact(ctx, s.limits.Slots.At(group[0].place()), change, sqldb.WithLockTimeout(wait))
+	list, err := groupcommit.Transact(ctx, s.limits.Slots, group[0].place(), change, sqldb.WithLockTimeout(wait))
 	for _, a := range list {
 		if a == nil {
 			a = &counting.Answer{HeldUp: true}

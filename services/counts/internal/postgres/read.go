@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/lib/pq"
@@ -13,67 +12,54 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// row is a count_values row.
-type row struct {
-	ItemID    string    `db:"item_id"`
-	Current   int64     `db:"current_value"`
-	UpdatedAt time.Time `db:"last_updated_at"`
-}
-
-func (r row) value() counting.CountValue {
-	return counting.CountValue{ItemID: counting.ItemID(r.ItemID), Current: r.Current, UpdatedAt: r.UpdatedAt.UTC()}
-}
-
-func toValues(rows []row) []counting.CountValue {
-	values := make([]counting.CountValue, len(rows))
-	for i, r := range rows {
-		values[i] = r.value()
-	}
-	return values
-}
+// valueColumns are named as the fields of counting.CountValue.
+const valueColumns = `item_id AS itemid, current_value AS current, last_updated_at AS updatedat`
 
 // Find implements counting.CountValueRepository.
 func (s *Store) Find(ctx context.Context, id counting.ItemID) (counting.CountValue, error) {
 	const query = `
-SELECT item_id, current_value, last_updated_at
+SELECT ` + valueColumns + `
   FROM counts.count_values
  WHERE item_id = $1`
 
-	var r row
-	err := s.limits.DB.GetContext(ctx, &r, query, string(id))
+	var v counting.CountValue
+	err := s.limits.DB.GetContext(ctx, &v, query, string(id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return counting.CountValue{}, counting.ErrNotFound
 	}
-	if err != nil {
-		return counting.CountValue{}, err
-	}
-	return r.value(), nil
+	v.UpdatedAt = v.UpdatedAt.UTC()
+	return v, err
 }
 
 // FindMany implements counting.CountValueRepository.
 func (s *Store) FindMany(ctx context.Context, ids []counting.ItemID) ([]counting.CountValue, error) {
 	const query = `
-SELECT item_id, current_value, last_updated_at
+SELECT ` + valueColumns + `
   FROM counts.count_values
  WHERE item_id = ANY ($1)`
 
-	names := make([]string, len(ids))
+	names := make(pq.StringArray, len(ids))
 	for i, id := range ids {
 		names[i] = string(id)
 	}
+	return s.values(ctx, query, names)
+}
 
-	var rows []row
-	if err := s.limits.DB.SelectContext(ctx, &rows, query, pq.StringArray(names)); err != nil {
-		return nil, err
+// values runs a query that returns counts.
+func (s *Store) values(ctx context.Context, query string, args ...any) ([]counting.CountValue, error) {
+	values := []counting.CountValue{}
+	err := s.limits.DB.SelectContext(ctx, &values, query, args...)
+	for i := range values {
+		values[i].UpdatedAt = values[i].UpdatedAt.UTC()
 	}
-	return toValues(rows), nil
+	return values, err
 }
 
 // pageSQL reads at most limit rows, in the order of the index. A planner that sees the values may expect a short range,
 // and read and sort all of it for each page. So the end of the prefix stands in the outer query, and the other values
 // in sub-selects, which the planner does not estimate.
 const pageSQL = `
-SELECT item_id, current_value, last_updated_at
+SELECT ` + valueColumns + `
   FROM (SELECT item_id, current_value, last_updated_at
           FROM counts.count_values
          WHERE item_id >= (SELECT $1::text)
@@ -85,11 +71,7 @@ SELECT item_id, current_value, last_updated_at
 
 // Page implements counting.CountValueRepository.
 func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
-	var rows []row
-	if err := s.limits.DB.SelectContext(ctx, &rows, pageSQL, prefix, after, limit, prefixEnd(prefix)); err != nil {
-		return nil, err
-	}
-	return toValues(rows), nil
+	return s.values(ctx, pageSQL, prefix, after, limit, prefixEnd(prefix))
 }
 
 // prefixEnd returns the least text that is greater, in byte order, than every item id that begins with prefix. Valid

@@ -132,6 +132,35 @@ func lock(t *testing.T, db *sqlx.DB, id counting.ItemID) apptest.Holder {
 	return apptest.Hold(t, db, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, string(id))
 }
 
+// inBackground makes n calls at once and returns the channel of their errors.
+func inBackground(n int, call func(i int) error) chan error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- call(i) }()
+	}
+	return errs
+}
+
+// wantDone waits for the calls, which must succeed.
+func wantDone(t *testing.T, calls chan error) {
+	t.Helper()
+	for range cap(calls) {
+		if err := <-calls; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// wantNone fails the test if one of the calls has ended.
+func wantNone(t *testing.T, calls chan error) {
+	t.Helper()
+	select {
+	case err := <-calls:
+		t.Fatalf("a call that should wait was answered: %v", err)
+	default:
+	}
+}
+
 func mustCreate(t *testing.T, s *replica, ids ...counting.ItemID) {
 	t.Helper()
 	for _, id := range ids {
@@ -156,13 +185,10 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	mustCreate(t, s, "locked", "free")
 	holder := lock(t, db, "locked")
 
-	held := make(chan error, 10)
-	for range cap(held) {
-		go func() {
-			_, err := countingtest.Add(t.Context(), s, "locked", 1)
-			held <- err
-		}()
-	}
+	held := inBackground(10, func(int) error {
+		_, err := countingtest.Add(t.Context(), s, "locked", 1)
+		return err
+	})
 	// Beside the locked row, other counts change and missing ones are refused.
 	for i := range 200 {
 		if v, err := countingtest.Add(t.Context(), s, "free", 1); err != nil || v != int64(i+1) {
@@ -172,34 +198,10 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 			t.Fatalf("missing: %v", err)
 		}
 	}
-	select {
-	case err := <-held:
-		t.Fatalf("a caller of the locked row was answered: %v", err)
-	default:
-	}
+	wantNone(t, held)
 	holder.Rollback()
-	for range cap(held) {
-		if err := <-held; err != nil {
-			t.Error(err)
-		}
-	}
+	wantDone(t, held)
 	wantValue(t, s, "locked", 10)
-}
-
-func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "locked")
-	holder := lock(t, db, "locked")
-	_, err := countingtest.Add(t.Context(), s, "locked", 1)
-	if !errors.Is(err, groupcommit.ErrLocked) {
-		t.Errorf("got %v, want ErrLocked", err)
-	}
-	holder.Rollback()
-	if v, err := countingtest.Add(t.Context(), s, "locked", 10); err != nil || v != 10 {
-		t.Errorf("afterwards: %d, %v; want 10", v, err)
-	}
 }
 
 // Another transaction changes the row while a group waits for its lock: the

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,38 +33,18 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 			holder := apptest.Hold(t, db, `INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
 
 			// The others send requests with keys: they share groups, and would share them with the request.
-			var mu sync.Mutex
-			var beside []time.Duration
-			done := make(chan struct{})
-			var others sync.WaitGroup
-			for c := range callers {
-				others.Go(func() {
-					for i := 0; ; i++ {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						begin := time.Now()
-						if _, err := s.Apply(t.Context(), update(fmt.Sprintf("%d-%d", c, i), "free")); err != nil {
-							t.Error(err)
-							return
-						}
-						mu.Lock()
-						beside = append(beside, time.Since(begin))
-						mu.Unlock()
+			var done atomic.Bool
+			var sent atomic.Int64
+			others := inBackground(callers, func(c int) error {
+				for i := 0; !done.Load(); i++ {
+					if _, err := s.Apply(t.Context(), update(fmt.Sprintf("%d-%d", c, i), "free")); err != nil {
+						return err
 					}
-				})
-			}
-			waittest.Eventually(t, "the others have begun", func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return len(beside) > 10*callers
+					sent.Add(1)
+				}
+				return nil
 			})
-			mu.Lock()
-			before := slices.Clone(beside)
-			beside = nil
-			mu.Unlock()
+			waittest.Eventually(t, "the others have begun", func() bool { return sent.Load() > 10*callers })
 
 			u := update("k", ids...)
 			u.Create = true
@@ -73,8 +53,8 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 				t.Errorf("got %v, want ErrLocked", err)
 			}
 			took := time.Since(begin)
-			close(done)
-			others.Wait()
+			done.Store(true)
+			wantDone(t, others)
 
 			// Each try of the request ends in a lock timeout. Those in groups of the others are the first ones.
 			const inGroups, inARow = 8, 8
@@ -82,11 +62,6 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 			if most := inGroups + inARow + took.Seconds()/0.15; tries > most {
 				t.Errorf("it was tried %g times in %v, want %g at most", tries, took, most)
 			}
-			slices.Sort(before)
-			slices.Sort(beside)
-			t.Logf("tried %g times in %v; the median of %d callers: %v without it, %v beside it (%d requests, the longest %v)",
-				tries, took.Round(time.Millisecond), callers, before[len(before)/2], beside[len(beside)/2], len(beside),
-				beside[len(beside)-1])
 
 			holder.Rollback()
 			got, err := s.Apply(t.Context(), u)

@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// createSQL is a statement of its own, because Citus sends no INSERT of a CTE to a worker.
+// createSQL is a separate statement, because Citus sends no INSERT of a CTE to a worker.
 const createSQL = `
 INSERT INTO counts.count_values (item_id, current_value, last_updated_at)
 SELECT c.item_id, c.value, $3
@@ -62,6 +62,7 @@ func writeSQL(keys string, only condition) string {
 		keys = ", taken AS (" + keys + "\n    RETURNING 1\n)"
 		taken = "SELECT count(*) AS n FROM taken"
 	}
+
 	return `/* UPDATE counts.count_values UPDATE counts.slots */
 WITH changed AS (
     UPDATE counts.count_values v
@@ -102,7 +103,7 @@ const takeKeysSQL = `
        SET fingerprint = excluded.fingerprint, answer = excluded.answer, expires_at = excluded.expires_at
      WHERE k.expires_at <= clock_timestamp()`
 
-// write writes what was decided, but for counts that are created, with the answers. It waits for a key that another
+// write writes the decisions with the answers, except for counts that are created. It waits for a key that another
 // session is taking, and returns ErrSplit if the other session keeps it.
 func (s *Store) write(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, d counting.Decision,

@@ -94,25 +94,6 @@ func TestPlansReadFewPartitions(t *testing.T) {
 	}
 }
 
-// TestPartsAreTheMigrations: the partitions that claims name are those that the migration creates.
-func TestPartsAreTheMigrations(t *testing.T) {
-	t.Parallel()
-	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
-	var names []string
-	err := db.SelectContext(t.Context(), &names, `SELECT subpartition_name FROM information_schema.partitions
-	  WHERE table_schema = database() AND table_name = 'events' AND partition_name = 'pending'`)
-	if err != nil || len(names) != mysql.Parts {
-		t.Errorf("%d parts, %v, want %d", len(names), err, mysql.Parts)
-	}
-	for part := range uint64(mysql.Parts) {
-		if statement := mysql.ClaimPartSQL(part); !slices.ContainsFunc(names, func(name string) bool {
-			return strings.Contains(statement, "("+name+")")
-		}) {
-			t.Errorf("no part for %s", statement)
-		}
-	}
-}
-
 // TestStatementBinlogIsRefused: the start refuses a server that would refuse every write.
 func TestStatementBinlogIsRefused(t *testing.T) {
 	t.Parallel()

@@ -15,17 +15,12 @@ func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return
 
 // insertSQL takes the ids of a group and stores its events, in one statement and one commit. It locks the slot first;
 // if the slot does not hold the previous attempt, it updates and inserts nothing. The UPDATE locks the row of status as
-// SELECT ... FOR UPDATE would, but only if there is exactly one row. A sub-select sets lock_timeout before any row is
-// touched.
+// SELECT ... FOR UPDATE would, but only if there is exactly one row.
 const insertSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM events_meta.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-), taken AS (
+     WHERE` + groupcommit.LockSlotSQL + `, taken AS (
     UPDATE events.status
        SET id = id + $4
      WHERE EXISTS (SELECT FROM slot)

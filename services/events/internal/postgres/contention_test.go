@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -60,52 +59,5 @@ func TestLockedStatus(t *testing.T) {
 	}
 	if n, err := s.Count(t.Context()); err != nil || n != adds {
 		t.Errorf("count %d, %v; want the %d that were acknowledged", n, err, adds)
-	}
-}
-
-// TestCallersOfLockedStatusHoldAShare: while another transaction has the row of status, as many new events wait as
-// there are places, the others are refused, and reads go on.
-func TestCallersOfLockedStatusHoldAShare(t *testing.T) {
-	t.Parallel()
-	const adds, places = 20, 4
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	pool := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, ApplicationName: "events",
-	}, prometheus.NewRegistry())
-	share := contention.NewShare(6*places, nil)
-	s, err := postgres.New(groupcommit.Limits{
-		DB: pool, Slots: groupcommit.NewSlots(pool, postgres.Migrations().HistorySchema, time.Minute),
-		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Share: share,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM events.status FOR UPDATE`)
-	answers := make(chan error, adds)
-	for range adds {
-		go func() {
-			_, err := s.Add(t.Context(), event.New{Value: "x"})
-			answers <- err
-		}()
-	}
-	for range adds - places {
-		if err := <-answers; !errors.Is(err, contention.ErrCrowded) {
-			t.Errorf("got %v, want ErrCrowded", err)
-		}
-	}
-	if _, err := s.Count(t.Context()); err != nil {
-		t.Errorf("a read beside it: %v", err)
-	}
-	holder.Rollback()
-	for range places {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n, err := s.Count(t.Context()); err != nil || n != places || share.Free() != 3*places {
-		t.Errorf("count %d, %v, %d free places; want %d and three times as many", n, err, share.Free(), places)
 	}
 }

@@ -194,9 +194,9 @@ const addRetryAfter = time.Minute
 // with ON CONFLICT follows.
 func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.Batch) (int64, error) {
 	begin, hinted := s.allNew.get(string(list))
-	if hinted && s.text.addNew != nil && !time.Now().Before(begin) {
+	if hinted && !s.text.distributed && !time.Now().Before(begin) {
 		n, err := s.runBatch(ctx, list, items, func(ctx context.Context, tx *sqlx.Tx, lines string) (int64, error) {
-			return s.text.addNew(ctx, tx, list, lines)
+			return s.text.add(ctx, tx, list, lines, true)
 		})
 		if sqldb.SQLState(err) != uniqueViolation {
 			return n, err
@@ -205,7 +205,7 @@ func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.B
 	}
 
 	n, err := s.runBatch(ctx, list, items, func(ctx context.Context, tx *sqlx.Tx, lines string) (int64, error) {
-		return s.text.add(ctx, tx, list, lines)
+		return s.text.add(ctx, tx, list, lines, false)
 	})
 	if err == nil && !hinted && n == int64(items.Len()) {
 		s.allNew.put(string(list), time.Now())
@@ -270,7 +270,7 @@ func (s *Store) ApplyStaged(
 		if err != nil {
 			return 0, err
 		}
-		return s.text.staged(ctx, tx, change, list, claim)
+		return s.text.changeStaged(ctx, tx, change, list, claim)
 	})
 	if err != nil {
 		return 0, err

@@ -28,24 +28,6 @@ func every(from, n, step int) *attempt.Items {
 	return attempt.ItemsOf(items...)
 }
 
-// Neighbours are locked in the order of the key, also when the planner reads them in the order of the table.
-func TestNeighboursAreLockedInOrder(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	readByTable(t, dsn)
-	db := dbtest.Dial(t, dsn)
-	scatter(t, db, "a", 1000)
-	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
-		got := plan(t, db, postgres.SentSQL(change), "a", "", items(0, 100))
-		_, near, _ := strings.Cut(got, "CTE near")
-		_, near, _ = strings.Cut(near, "LockRows")
-		near, _, _ = strings.Cut(near, "CTE far")
-		if sort, scan := strings.Index(near, "Sort"), strings.Index(near, "Bitmap Heap Scan"); sort < 0 || scan < sort {
-			t.Errorf("%s: the rows are not sorted before they are locked:\n%s", change, got)
-		}
-	}
-}
-
 // readByTable makes the planner read rows in the order of the table, as a list that grew in random order makes it do.
 func readByTable(t *testing.T, dsn string) {
 	t.Helper()
@@ -105,6 +87,7 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 		}
 		return
 	}
+
 	sums := one[string](t, r.db, `SELECT sum(attempts) || ' ' || count(*) FILTER (WHERE attempts = 2) FROM iidy.lists`)
 	if sums != fmt.Sprint(count+2, " 2") {
 		t.Errorf("attempts and items with two of them: %s, want %d and 2", sums, count+2)

@@ -21,7 +21,7 @@ const (
 	onCitus  = "OnCitus/"
 )
 
-// database returns the URL of a database of the test's own.
+// database returns the URL of a new database.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	switch {
@@ -70,7 +70,6 @@ func TestOnShards(t *testing.T) {
 		"rows that move":    TestRowsThatMoveWhileTheirBatchWaits,
 		"shapes":            TestBatchesOfEveryShapeMeet,
 		"deadlock":          TestDeadlockOfALongBatch,
-		"bad item":          TestOneBadItemFailsAlone,
 		"crowd":             TestCallsForALockedItemHoldAShare,
 	} {
 		t.Run(name, test)

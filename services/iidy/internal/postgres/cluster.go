@@ -19,17 +19,13 @@ import (
 type texts struct {
 	get, claim, extend, release, abandon string
 
-	batch map[attempt.Change]string // increments and deletes
+	batch, staged map[attempt.Change]string // increments and deletes
+	send          map[attempt.Change]sender
 
-	// add adds the items of lines. addNew does so only if none of them is in the list, and fails otherwise. It may be nil.
-	add, addNew func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error)
-	// staged changes the items of the temporary table.
-	staged func(
-		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
-	) (int64, error)
-	// send sends groups; addInTx says whether groups of adds need a transaction.
-	send    map[attempt.Change]sender
-	addInTx bool
+	// distributed says that Citus does not send these to a worker as a whole: an INSERT in a CTE, an INSERT ... SELECT,
+	// and a statement with a temporary table. It does so with INSERT ... VALUES. So adds have their functions, and a
+	// staged batch is changed in parts.
+	distributed bool
 }
 
 // ofList is the condition that rows belong to the list of a statement. condition adds it, or the same for the lists of
@@ -38,42 +34,59 @@ const ofList = "l.list = $1"
 
 type condition func(string) string
 
-// textsOf returns the statements with the conditions that a cluster or a server needs.
-func textsOf(only condition) texts {
+// textsOf returns the statements for one server or a cluster.
+func textsOf(distributed bool) texts {
+	// IS TRUE keeps the planner of one server from using a condition for Citus to find rows, which would read a whole
+	// list.
+	only := func(condition string) string { return "(" + condition + ") IS TRUE" }
+	if distributed {
+		only = func(condition string) string { return condition }
+	}
+
 	t := texts{
 		get: getSQL(only), claim: claimSQL(only), extend: extendSQL(only), release: releaseSQL(only),
-		abandon: abandonSQL(only), batch: make(map[attempt.Change]string), send: make(map[attempt.Change]sender),
+		abandon: abandonSQL(only), batch: make(map[attempt.Change]string), staged: make(map[attempt.Change]string),
+		send: make(map[attempt.Change]sender), distributed: distributed,
 	}
 	for _, change := range attempt.Changes() {
 		t.send[change] = send(change, only)
 		if change != attempt.Add {
-			t.batch[change] = batchSQL(change, only)
+			t.batch[change], t.staged[change] = batchSQL(change, only), stagedSQL(change, only)
 		}
+	}
+	if distributed {
+		t.send[attempt.Add] = addGroup
 	}
 	return t
 }
 
-func isTrue(condition string) string { return "(" + condition + ") IS TRUE" }
-
-// onOneServer returns the statements for one server. IS TRUE keeps its planner from using a condition for Citus to find
-// rows, which would read a whole list.
-func onOneServer() texts {
-	t := textsOf(isTrue)
-	t.add = func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
-		return execute(ctx, tx, addSentSQL+inOrderSQL+unlessThereSQL, string(list), lines)
-	}
-	t.addNew = func(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string) (int64, error) {
+// add adds the items of lines. If they are expected to be new it fails if one of them is in the list.
+func (t texts) add(ctx context.Context, tx *sqlx.Tx, list attempt.List, lines string, allNew bool) (int64, error) {
+	switch {
+	case t.distributed:
+		return addLines(ctx, tx, list, lines)
+	case allNew:
 		return execute(ctx, tx, addSentSQL+inOrderSQL, string(list), lines)
 	}
-	t.staged = func(
-		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
-	) (int64, error) {
-		if change == attempt.Add {
-			return execute(ctx, tx, addStagedSQL+inOrderSQL+unlessThereSQL, string(list))
-		}
-		return count(ctx, tx, stagedSQL(change, isTrue), string(list), string(claim))
+	return execute(ctx, tx, addSentSQL+inOrderSQL+unlessThereSQL, string(list), lines)
+}
+
+// changeStaged changes the items of the temporary table.
+func (t texts) changeStaged(
+	ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
+) (int64, error) {
+	switch {
+	case t.distributed:
+		return changeInParts(ctx, tx, func(lines string) (int64, error) {
+			if change == attempt.Add {
+				return addLines(ctx, tx, list, lines)
+			}
+			return changeSent(ctx, tx, t.batch[change], list, claim, lines)
+		})
+	case change == attempt.Add:
+		return execute(ctx, tx, addStagedSQL+inOrderSQL+unlessThereSQL, string(list))
 	}
-	return t
+	return count(ctx, tx, t.staged[change], string(list), string(claim))
 }
 
 // distribution returns the statements that distribute the schema over a Citus cluster by list. They turn off statistics
@@ -85,26 +98,6 @@ func distribution() []string {
 		`SELECT create_distributed_table('iidy.lists', 'list')`,
 		`SELECT create_distributed_table('iidy.slots', 'place', colocate_with => 'iidy.lists')`,
 	}
-}
-
-func itself(condition string) string { return condition }
-
-// onCitus returns the statements for a cluster. Citus does not send these to a worker as a whole: an INSERT in a CTE,
-// an INSERT ... SELECT, and a statement with a temporary table. It does so with INSERT ... VALUES.
-func onCitus() texts {
-	t := textsOf(itself)
-	t.add, t.send[attempt.Add], t.addInTx = addLines, addGroup, true
-	t.staged = func(
-		ctx context.Context, tx *sqlx.Tx, change attempt.Change, list attempt.List, claim attempt.Claim,
-	) (int64, error) {
-		return changeInParts(ctx, tx, func(lines string) (int64, error) {
-			if change == attempt.Add {
-				return addLines(ctx, tx, list, lines)
-			}
-			return changeSent(ctx, tx, t.batch[change], list, claim, lines)
-		})
-	}
-	return t
 }
 
 // changeInParts calls change with the items of the temporary table, part by part in byte order, so that the transaction

@@ -22,17 +22,17 @@ const (
 )
 
 // ClaimSQL returns the statement of a claim.
-func ClaimSQL() string { return onOneServer().claim }
+func ClaimSQL() string { return textsOf(false).claim }
 
 // ExtendSQL returns the statement that extends a claim.
-func ExtendSQL() string { return onOneServer().extend }
+func ExtendSQL() string { return textsOf(false).extend }
 
 // SentSQL returns the statement of a batch that is sent with its items.
-func SentSQL(change attempt.Change) string { return onOneServer().batch[change] }
+func SentSQL(change attempt.Change) string { return textsOf(false).batch[change] }
 
 // Kept returns the statements that connections keep prepared, with the number of their parameters.
 func Kept() map[string]int {
-	t := onOneServer()
+	t, isTrue := textsOf(false), func(condition string) string { return "(" + condition + ") IS TRUE" }
 	kept := map[string]int{
 		t.get: 3, existsSQL: 1, pageSQL: 4, countsSQL: 1, t.claim: 6, t.extend: 3, t.release: 2, t.abandon: 3,
 		addSentSQL + inOrderSQL: 2, addSentSQL + inOrderSQL + unlessThereSQL: 2, groupSQL(attempt.Add, false, isTrue): 7,
@@ -46,7 +46,8 @@ func Kept() map[string]int {
 
 // CitusStatements returns what is sent to a cluster in one statement, with its arguments.
 func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
-	t, lists, items := onCitus(), pq.StringArray{string(list)}, pq.StringArray{"a"}
+	itself := func(condition string) string { return condition }
+	t, lists, items := textsOf(true), pq.StringArray{string(list)}, pq.StringArray{"a"}
 	group := []any{uuid.NewString(), 1, "50ms", string(list), lists, items, pq.Int64Array{1}, lists}
 	statements := map[string][]any{
 		t.get:     {lists, items, lists},
@@ -67,7 +68,7 @@ func CitusStatements(list attempt.List, claim attempt.Claim) map[string][]any {
 	return statements
 }
 
-// RunGroup sends a group, which waits for locks, in a slot of its own, and returns how many items it changed.
+// RunGroup sends a group, which waits for locks, in a new slot, and returns how many items it changed.
 func (s *Store) RunGroup(
 	ctx context.Context, change attempt.Change, list attempt.List, items ...attempt.Item,
 ) (n int64, err error) {

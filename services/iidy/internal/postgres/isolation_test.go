@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -120,36 +119,6 @@ func TestRowLockedForTooLong(t *testing.T) {
 	}
 }
 
-// Batches that wait for a locked row leave connections to single items and to reads.
-func TestWaitingBatchesLeaveThePool(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.add("held", "free")
-	release := r.lock("held")
-	var crowd []<-chan string
-	for range 40 {
-		crowd = append(crowd, async(func() (int64, error) {
-			return r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
-		}))
-	}
-	r.waitForBlocked(2)
-	for range 50 {
-		if n, err := r.Apply(t.Context(), attempt.Increment, list, "free", ""); n != 1 || err != nil {
-			t.Fatalf("free: %d, %v", n, err)
-		}
-		if _, err := r.Get(t.Context(), list, "held"); err != nil {
-			t.Fatalf("a read beside the crowd: %v", err)
-		}
-	}
-	release()
-	for _, batch := range crowd {
-		got := <-batch
-		if got != "1 <nil>" && !strings.Contains(got, attempt.ErrBusy.Error()) && !strings.Contains(got, "55P03") {
-			t.Errorf("a batch of the crowd: %s", got)
-		}
-	}
-}
-
 // A long batch that was the victim of a deadlock is staged and run again: it counts once.
 func TestDeadlockOfALongBatch(t *testing.T) {
 	t.Parallel()
@@ -232,37 +201,6 @@ func TestTooManyLongBatches(t *testing.T) {
 	want(t, "a batch that waited", <-waits, "1 <nil>")
 	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 3 {
 		t.Errorf("the metric counts %g refused batches, want 3", refused)
-	}
-}
-
-// badItems makes the server refuse the items bad-...: on UTF-8 no item that a client may send does.
-func badItems(r *rig) {
-	r.Helper()
-	execute(r.T, r.db, `ALTER TABLE iidy.lists ADD CONSTRAINT good CHECK (item NOT LIKE 'bad%')`)
-}
-
-// Five items among concurrent adds, which the server refuses, fail; the others of their groups are added.
-func TestOneBadItemFailsAlone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	badItems(r)
-	callers := unrefused(t)
-	waittest.Together(t, callers, func(i int) error {
-		if i%(callers/5) == 0 {
-			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("bad-%03d", i)), "")
-			if n != 0 || sqldb.SQLState(err) != "23514" {
-				return fmt.Errorf("bad item %d: %d, %w", i, n, err)
-			}
-			return nil
-		}
-		n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("item-%03d", i)), "")
-		if n != 1 || err != nil {
-			return fmt.Errorf("item %d: %d, %w", i, n, err)
-		}
-		return nil
-	})
-	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != callers-5 {
-		t.Errorf("%d items were added, want %d", n, callers-5)
 	}
 }
 

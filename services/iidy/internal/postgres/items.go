@@ -92,20 +92,14 @@ func (s *Store) get(
 	return answers, nil
 }
 
-// The parts of the statements of changes. $1 to $3 come from groupcommit's Run, $4 is the slot's place. A sub-select
-// sets lock_timeout before any row is touched. The slot is locked first; if it does not hold the previous attempt,
-// nothing is changed.
+// The parts of the statements of changes. $1 to $3 come from groupcommit's Run, $4 is the slot's place. The slot is
+// locked first; if it does not hold the previous attempt, nothing is changed.
 const (
 	slotSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM iidy.slots
-     WHERE place = $4
-       AND id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-)`
+     WHERE place = $4 AND` + groupcommit.LockSlotSQL
 
 	// doneSQL stores the answers, with the time at which all items were changed.
 	doneSQL = `

@@ -70,7 +70,7 @@ func TestPlans(t *testing.T) {
 	look("analyzed before", "b")
 }
 
-// unbounded matches a scan of lists without a condition, which would follow in a line of its own.
+// unbounded matches a scan of lists without a condition, which would follow in the next line.
 var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on lists[^\n]*\n *[^I ]`)
 
 // A prepared statement may have been planned while a list was short and serve one of millions: it uses an index in

@@ -96,7 +96,7 @@ func try[R any](
 		return result, err
 	}
 	defer q.conns.Release(1)
-	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change.run, sqldb.WithLockTimeout(lockWait))
+	return groupcommit.Transact(ctx, q.options.Slots, string(list), change.run, sqldb.WithLockTimeout(lockWait))
 }
 
 // inLongTurn runs a change that may take BulkTimeout, unless BulkInFlight others are running and none ends within wait,
@@ -119,7 +119,7 @@ func inLongTurn[R any](
 
 	// Another long batch over the same items holds its locks until it ends.
 	bulk := q.options.BulkTimeout
-	return groupcommit.Transact(ctx, q.options.Slots.At(string(list)), change.run,
+	return groupcommit.Transact(ctx, q.options.Slots, string(list), change.run,
 		sqldb.WithLockTimeout(bulk), sqldb.WithStatementTimeout(bulk))
 }
 

@@ -75,16 +75,12 @@ func New(o Options) (*Store, error) {
 	large := min(o.MaxOpenConns/2, o.ungrouped()) - 1
 
 	s := &Store{
-		db: o.DB, text: onOneServer(), queue: newQueue(o), answers: newBudget(o.Queue, large, o.Metrics),
-		contention: o.Contention, metrics: o.Metrics,
+		db: o.DB, text: textsOf(o.DB.Cluster() == sqldb.ClusterCitus), queue: newQueue(o),
+		answers: newBudget(o.Queue, large, o.Metrics), contention: o.Contention, metrics: o.Metrics,
 	}
-	if o.DB.Cluster() == sqldb.ClusterCitus {
-		s.text = onCitus()
-	}
-
 	var err error
 	for _, change := range attempt.Changes() {
-		sends := requests{Send: s.text.send[change], Transaction: change == attempt.Add && s.text.addInTx}
+		sends := requests{Send: s.text.send[change], Transaction: change == attempt.Add && s.text.distributed}
 		s.changes[change], err = newCommitter("iidy_"+change.String(), o.Limits, sends)
 		if err != nil {
 			return nil, err

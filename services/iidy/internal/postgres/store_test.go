@@ -41,7 +41,7 @@ type rig struct {
 	service *attempt.Service // of the store
 }
 
-// places is how many calls of a rig may wait for locked items.
+// places is the number of calls of a rig that may wait for locked items.
 const places = 64
 
 // unrefused returns how many calls of a rig may come at once and none is refused: on one server more than places, since
@@ -54,7 +54,7 @@ func unrefused(t *testing.T) int {
 	return 60
 }
 
-// newRig opens a store on a database of its own, with timeouts that a test can wait for.
+// newRig opens a store on a new database, with timeouts that a test can wait for.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	return rigOn(t, database(t), sqldb.PoolerNone, 2*time.Second)
@@ -182,7 +182,7 @@ func (r *rig) add(items ...attempt.Item) {
 	}
 }
 
-// async calls f in a goroutine of its own; the channel gets its results, such as "1 <nil>".
+// async calls f in a new goroutine; the channel gets its results, such as "1 <nil>".
 func async[T any](f func() (T, error)) <-chan string {
 	result := make(chan string, 1)
 	go func() {

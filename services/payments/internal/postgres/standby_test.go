@@ -46,7 +46,8 @@ func TestReplaysWaitForTheStandby(t *testing.T) {
 			var n int
 			err := admin.GetContext(t.Context(), &n,
 				`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
-			if canceled += n; err != nil {
+			canceled += n
+			if err != nil {
 				t.Error(err)
 			}
 			return len(done) > 0

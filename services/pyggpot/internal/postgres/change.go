@@ -16,7 +16,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// answer is what a slot stores of a change.
+// answer is stored in the slot for each change.
 type answer struct {
 	Moved   pot.Contents `json:"moved,omitempty"`
 	Full    bool         `json:"full,omitempty"`
@@ -44,17 +44,12 @@ func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) 
 
 // changeSQL writes the pots of a group, releases their leases, and stores the answers in the group's slot, in one
 // commit. It locks the slot first; where that does not hold the attempt before, the fence lets no pot pass. If the
-// fence does not let all pots pass, it writes none of them, and stores $13 for the answers. lock_timeout is set in a
-// sub-select that is evaluated before a row is touched.
+// fence does not let all pots pass, it writes none of them, and stores $13 for the answers.
 const changeSQL = `
 WITH slot AS MATERIALIZED (
     SELECT id
       FROM pyggpot.slots
-     WHERE id = $1
-       AND attempt = $2 - 1
-       AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
-       FOR UPDATE
-), fenced AS MATERIALIZED (` + fenceSQL + `
+     WHERE` + groupcommit.LockSlotSQL + `, fenced AS MATERIALIZED (` + fenceSQL + `
 ), pass AS MATERIALIZED (
     SELECT cardinality($4::integer[]) - count(*) AS lost,
            extract(epoch FROM clock_timestamp() - statement_timestamp())::float8 AS waited
@@ -78,8 +73,8 @@ UPDATE pyggpot.slots AS s
  WHERE s.id = (SELECT id FROM slot)
 RETURNING s.answers, pass.lost, pass.waited`
 
-// sendGroup decides the changes of leased pots and sends them: see groupcommit.Config.Send. What the pots held when
-// they were leased they hold still, if the fence lets them pass. Otherwise no change of the group gets an answer.
+// sendGroup decides the changes of leased pots and sends them: see groupcommit.Config.Send. If the fence lets the
+// pots pass, their coins are unchanged since the lease. Otherwise no change of the group gets an answer.
 func (s *Store) sendGroup(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []pot.Change,
 ) error {

@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, name string, maxCoins int32) (pot.Po
 		}
 		return p, err
 	}
-	p, err := groupcommit.Transact(ctx, s.slots, create)
+	p, err := groupcommit.Transact(ctx, s.slots, "", create)
 	p.CreateTime = p.CreateTime.UTC()
 	return p, err
 }

@@ -3,9 +3,9 @@
 // # A change
 //
 //	group     callers of any pots wait in the process, without a connection (platform/groupcommit)
-//	lease     one statement, committed by itself: the leases of the pots, for Options.TTL, and their coins (lease.go)
+//	lease     one statement in its own commit: the leases of the pots, for Options.TTL, and their coins (lease.go)
 //	decide    the changes of the group's callers, in order of arrival, in memory (pot.Decide)
-//	change    one statement, committed by itself (change.go): the fence locks the pots whose lease is still valid,
+//	change    one statement in its own commit (change.go): the fence locks the pots whose lease is still valid,
 //	          whose rows are as the lease left them, and whose coins are those that were decided on (fence.go); kinds and
 //	          sums are written, the leases are released, and the answers go into the group's slot
 //
@@ -26,8 +26,8 @@
 //
 // # On failure
 //
-// The slot proves what became of a change, or of a new pot, whose answer was lost. A group that fails releases its
-// leases. One that cannot be released is taken again by the next group of its replica; for others, as that of a process
-// that dies, it expires. The fence refuses a holder that stalls for longer. No transaction is open between two
+// The slot proves the outcome of a change, or of a new pot, whose answer was lost. A group that fails releases its
+// leases. One that cannot be released is taken again by the next group of its replica; for other replicas, as when a
+// process dies, it expires. The fence refuses a holder that stalls for longer. No transaction is open between two
 // statements.
 package postgres

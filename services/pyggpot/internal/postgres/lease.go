@@ -15,8 +15,8 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// lease is what a group has leased. The column lock of its pots holds the number of the store: a lease belongs to the
-// replica, whose next group takes it again if this one could not release it.
+// lease holds the pots that a group has leased. The column lock of its pots holds the number of the store: a lease
+// belongs to the replica, whose next group takes it again if this one could not release it.
 type lease struct {
 	asked time.Time
 	pots  map[pot.ID]leasedPot
@@ -30,7 +30,7 @@ type leasedPot struct {
 	contents string // as contentsSQL has returned them
 }
 
-// take leases the pots of a group, in a commit of its own: see groupcommit.Lease.
+// take leases the pots of a group, in a separate commit: see groupcommit.Lease.
 func (s *Store) take(ctx context.Context, pass groupcommit.Attempt, group []pot.Change) (any, []bool, error) {
 	ids := idsOf(group)
 	if !pass.SkipLocked {

@@ -179,26 +179,6 @@ func TestAPotIsHadWhenItsHolderIsDone(t *testing.T) {
 	wantTotal(t, db, 5)
 }
 
-// TestCoinsAreOfTheLeasedPot: another holder's change is committed between the snapshot of a group's lease and its lock
-// of the pot's row. The coins of that snapshot must not be taken for the pot's.
-func TestCoinsAreOfTheLeasedPot(t *testing.T) {
-	t.Parallel()
-	r, db, _ := open(t)
-	id := mustCreate(t, r, "pot", 10)
-	apptest.Execute(t, db, `CREATE FUNCTION queue() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$`,
-		`CREATE TRIGGER queue BEFORE UPDATE ON pyggpot.pot FOR EACH STATEMENT EXECUTE FUNCTION queue()`)
-	holder := apptest.Hold(t, db, fill)
-	done := make(chan error, 1)
-	go func() { done <- r.add(t, id, 1) }()
-	apptest.WaitForBlocked(t, db, 1) // after its snapshot, before it locks a row
-	holder.Commit()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	wantTotal(t, db, 5)
-}
-
 // TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked
 // before the pot is leased or under its lease. It is had again as soon as its row is free.
 func TestALockedRowDelaysItsOwnCallers(t *testing.T) {

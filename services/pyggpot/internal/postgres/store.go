@@ -30,11 +30,11 @@ func Session() map[string]string {
 
 // Options are the bounds of leases. All but Retries must be positive.
 type Options struct {
-	// TTL is how long a lease lasts.
+	// TTL is the lifetime of a lease.
 	TTL time.Duration
-	// Retries is how often a change tries again to lease its pot, within DB_LOCK_TIMEOUT.
+	// Retries limits the further tries of a change to lease its pot, within DB_LOCK_TIMEOUT.
 	Retries int
-	// RetryWait is how long it waits before each of these tries, half more or less.
+	// RetryWait is the pause before each of these tries, half more or less.
 	RetryWait time.Duration
 }
 
@@ -50,11 +50,11 @@ type Store struct {
 
 var _ pot.Repository = (*Store)(nil)
 
-// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run: one for pots that
-// others hold, one for reads and new pots.
+// ReservedConns is the number of connections that COALESCE_IN_FLIGHT must leave in the pool: one for pots that others
+// hold, one for reads and new pots.
 const ReservedConns = 2
 
-// maxPots is how many pots a group leases and changes at most: a replica that dies leaves their leases behind.
+// maxPots limits the pots that a group leases and changes: a replica that dies leaves their leases behind.
 const maxPots = 32
 
 // New returns a store on the database of limits, whose schema must have been migrated.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -149,7 +148,7 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 	})
 }
 
-// TestListPassesOverNoPotsBehindTheLast: a page that begins behind the total costs the total and no scan of its own.
+// TestListPassesOverNoPotsBehindTheLast: a page that begins behind the total costs the total and no further scan.
 func TestListPassesOverNoPotsBehindTheLast(t *testing.T) {
 	t.Parallel()
 	_, db, _ := open(t)
@@ -239,28 +238,6 @@ func TestOnlyChangedKindsAreWritten(t *testing.T) {
 		last = now
 	}
 	wantTotal(t, db, 20)
-}
-
-// TestReadsNeverWait: reads do not wait for a transaction that has locked every row.
-func TestReadsNeverWait(t *testing.T) {
-	t.Parallel()
-	r, db, _ := open(t)
-	id := mustCreate(t, r, "pot", 100)
-	if err := r.add(t, id, 5); err != nil {
-		t.Fatal(err)
-	}
-	holder := apptest.Hold(t, db,
-		`UPDATE pyggpot.pot SET coins = 6, lock = gen_random_uuid(), lock_expire_time = 'infinity'`)
-	holder.Execute(`UPDATE pyggpot.coin SET coin_count = 6`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	byID, err := r.Find(ctx, id)
-	byName, nameErr := r.FindByName(ctx, "pot")
-	list, _, listErr := r.List(ctx, 10, 0)
-	if err = errors.Join(err, nameErr, listErr); err != nil || byID.Contents[pot.Gold] != 5 ||
-		byName.Contents[pot.Gold] != 5 || len(list) != 1 {
-		t.Errorf("%v %v %v (%v)", byID, byName, list, err)
-	}
 }
 
 // TestNoIndexHasWhatAChangeWrites: a change writes its rows as HOT updates, which no index of a changed column allows.
