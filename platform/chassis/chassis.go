@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -170,11 +168,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay,
 		LogRequests: common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
-		Log: c.log, Registry: c.telemetry.Registry(),
-		// Without baggage: no code reads it, and the SDK logs any that it cannot parse.
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
-		Tracing: c.telemetry.Tracing() != nil,
-		Guard:   c.guard, Right: c.settings.Right,
+		Log: c.log, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
+		Guard: c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {

@@ -128,6 +128,11 @@ func TestRefusedBeforeBodyAndPermit(t *testing.T) {
 	if a.status != http.StatusForbidden {
 		t.Errorf("without the right: %+v", a)
 	}
+	a = exchangeRaw(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nContent-Length: 5\r\n"+
+		"Authorization: Bearer "+i.Token("writer")+"\r\n\r\nh")
+	if a.status != http.StatusForbidden || !a.closed || !strings.Contains(a.body, "CROSS_SITE") {
+		t.Errorf("from another origin: %+v", a)
+	}
 	if took := time.Since(start); took >= bodyTime {
 		t.Errorf("the answers took %s", took)
 	}

@@ -85,21 +85,6 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	}
 }
 
-// A body that pauses for longer than Patience ends its request, well before Timeout.
-func TestExtendEndsAStalledBody(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{MaxBody: 1 << 20})
-	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Patience: 100 * time.Millisecond}))
-	addr := f.start(t)
-	begin := time.Now()
-	body := io.MultiReader(strings.NewReader(firstPart()), dribble(t, 1, 25*time.Second))
-	want := fmt.Sprintf("%q\n", strconv.Itoa(len(firstPart())))
-	a := send(t, newClient(t), "POST", "http://"+addr+"/a", body)
-	if took := time.Since(begin); a.status != http.StatusRequestTimeout || a.body != want || took > 10*time.Second {
-		t.Errorf("%+v after %s", a, took)
-	}
-}
-
 // The new deadline ends the context, whatever REQUEST_TIMEOUT was, and spans go on below the handler's.
 func TestExtendedContextEnds(t *testing.T) {
 	t.Parallel()

@@ -36,8 +36,7 @@ type requirement struct {
 	missing string // the reason to report until it is met
 }
 
-// NewReadiness returns a Readiness that is not ready. ping must return when its context ends; nil means that there is
-// no database.
+// NewReadiness returns a Readiness that is not ready. ping must return when its context ends.
 func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 	return &Readiness{ping: ping}
 }
@@ -87,10 +86,6 @@ func (r *Readiness) Ready() (ready bool, why string) {
 
 // Run pings the database every second. It returns nil when ctx ends.
 func (r *Readiness) Run(ctx context.Context) error {
-	if r.ping == nil {
-		<-ctx.Done()
-		return nil
-	}
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
 	for {

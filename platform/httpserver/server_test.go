@@ -5,37 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	deps := Deps{Log: log, Registry: reg}
-	newFixture(t, Config{Name: "taken"}, func(d *Deps) { d.Registry = reg })
-	for name, c := range map[string]struct {
-		cfg  Config
-		deps Deps
-	}{
-		"no name":         {Config{}, deps},
-		"negative limit":  {Config{Name: "a", MaxBody: -1}, deps},
-		"unknown logging": {Config{Name: "a", LogRequests: "some"}, deps},
-		"no log":          {Config{Name: "a"}, Deps{Registry: reg}},
-		"no registry":     {Config{Name: "a"}, Deps{Log: log}},
-		"no contract":     {Config{Name: "b", Docs: Docs{OpenAPI: []byte("a: [")}}, deps},
-		"name taken":      {Config{Name: "taken"}, deps},
-	} {
-		if _, err := New(c.cfg, c.deps); err == nil {
-			t.Errorf("%s: accepted", name)
+	f := newFixture(t, Config{Name: "taken"})
+	for _, cfg := range []Config{{Name: "taken"}, {Name: "other", Docs: Docs{OpenAPI: []byte("a: [")}}} {
+		if _, err := New(cfg, f.deps); err == nil {
+			t.Errorf("%+v was accepted", cfg)
 		}
 	}
 }

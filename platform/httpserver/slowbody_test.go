@@ -26,7 +26,7 @@ func (d deadlines) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// A client below MinRate is cut, whatever it sent before; one above it may take until the end, and one that waits for a
+// A client below minRate is cut, whatever it sent before; one above it may take until the end, and one that waits for a
 // handler that does not read is not to blame.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()

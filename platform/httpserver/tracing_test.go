@@ -12,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
@@ -26,7 +25,7 @@ func tracedFixture(t *testing.T, change ...func(*Deps)) (*fixture, *tracetest.Sp
 	spans := tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
 	f := newFixture(t, Config{LogRequests: "all"}, append(change, func(d *Deps) {
-		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
+		d.TracerProvider = provider
 	})...)
 	return f, spans
 }
@@ -112,7 +111,7 @@ func TestUnsampledTraceparent(t *testing.T) {
 // The span of an operation and the client learn the same about an error.
 func TestProblemOfIsTheAnswer(t *testing.T) {
 	t.Parallel()
-	f, _ := tracedFixture(t)
+	f := newFixture(t, Config{})
 	for method, want := range map[string]problem.Kind{"GET": problem.NotApplied, "POST": problem.OutcomeUnknown} {
 		f.handle(method, "/late", func(c echo.Context) error {
 			err := fmt.Errorf("in an operation: %w", context.DeadlineExceeded)
@@ -141,7 +140,7 @@ func TestExemplars(t *testing.T) {
 		c.f.handle(http.MethodGet, "/a/:id", answer)
 		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
 		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
-		admin := NewAdmin(AdminConfig{Gatherer: c.f.registry, Readiness: NewReadiness(nil)}, slog.New(slog.DiscardHandler))
+		admin := NewAdmin(AdminConfig{Gatherer: c.f.registry, Readiness: NewReadiness(there)}, slog.New(slog.DiscardHandler))
 		for accept, want := range map[string]bool{
 			"application/openmetrics-text;version=1.0.0": c.want, "text/plain;version=0.0.4": false,
 		} {
