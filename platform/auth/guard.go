@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -44,11 +43,7 @@ type Guard struct {
 
 // New reads the policy and returns a Guard. It opens no connections. It fails if the policy cannot be read.
 func New(s Settings, m *Metrics, log *slog.Logger) (*Guard, error) {
-	tokens, err := lru.New[[32]byte, verified](remembered)
-	if err != nil {
-		return nil, fmt.Errorf("auth: %w", err)
-	}
-
+	tokens, _ := lru.New[[32]byte, verified](remembered) // fails only for sizes below 1
 	from := issuer{url: s.Issuer, caFile: s.CAFile, tokenFile: s.TokenFile}
 	g := &Guard{
 		policy:  policyFile{path: s.Policy, service: s.Service, metrics: m, log: log},
