@@ -150,7 +150,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // loseChanges returns a service that answers reads, and ends at the first change.
-func loseChanges(t *testing.T, read string) *httptest.Server {
+func loseChanges(t *testing.T) *httptest.Server {
 	t.Helper()
 	var service *httptest.Server
 	service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +158,7 @@ func loseChanges(t *testing.T, read string) *httptest.Server {
 			_ = service.Listener.Close()
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = io.WriteString(w, read)
+		_, _ = io.WriteString(w, `{"itemId":"a","payments":[]}`)
 	}))
 	t.Cleanup(service.Close)
 	return service
@@ -169,42 +169,45 @@ func loseChanges(t *testing.T, read string) *httptest.Server {
 func TestLostChangesWithAKey(t *testing.T) {
 	t.Parallel()
 	key := counts.WithKey("key")
-	for name, change := range map[string]func(*counts.Client) error{
-		"increase": func(c *counts.Client) error { _, err := c.Increase(t.Context(), "a", 1, key); return err },
-		"decrease": func(c *counts.Client) error { _, err := c.Decrease(t.Context(), "a", 1, key); return err },
-		"reset":    func(c *counts.Client) error { return c.Reset(t.Context(), "a", key) },
-		"set":      func(c *counts.Client) error { _, err := c.Set(t.Context(), "a", 1, key); return err },
-		"apply": func(c *counts.Client) error {
+	for name, change := range map[string]func(*counts.Client, *payments.Client) error{
+		"increase": func(c *counts.Client, _ *payments.Client) error {
+			_, err := c.Increase(t.Context(), "a", 1, key)
+			return err
+		},
+		"reset": func(c *counts.Client, _ *payments.Client) error { return c.Reset(t.Context(), "a", key) },
+		"set": func(c *counts.Client, _ *payments.Client) error {
+			_, err := c.Set(t.Context(), "a", 1, key)
+			return err
+		},
+		"apply": func(c *counts.Client, _ *payments.Client) error {
 			_, err := c.Apply(t.Context(), []counts.Change{{ID: "a", Amount: 1}}, key)
 			return err
 		},
+		"pay": func(_ *counts.Client, p *payments.Client) error {
+			_, _, err := p.Create(t.Context(), "key", payments.NewPayment{})
+			return err
+		},
 	} {
-		c, err := counts.New(loseChanges(t, `{"itemId":"a"}`).URL, rowlock.WithoutRetries())
+		url := loseChanges(t).URL
+		c, err := counts.New(url, rowlock.WithoutRetries())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = c.Get(t.Context(), "a"); err != nil { // net/http repeats on a used connection alone
+		p, err := payments.New(url, rowlock.WithoutRetries())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err = change(c); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
+
+		// net/http repeats on a used connection alone.
+		if _, err = c.Get(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = p.List(t.Context(), "ride", 1, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err = change(c, p); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The same of a payment.
-func TestLostPayment(t *testing.T) {
-	t.Parallel()
-	c, err := payments.New(loseChanges(t, `{"payments":[]}`).URL, rowlock.WithoutRetries())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err = c.List(t.Context(), "ride", 1, ""); err != nil { // net/http repeats on a used connection alone
-		t.Fatal(err)
-	}
-	_, _, err = c.Create(t.Context(), "key", payments.NewPayment{})
-	if !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) || rowlock.NotApplied(err) {
-		t.Errorf("a payment without an answer: %v", err)
 	}
 }
 
