@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -201,29 +200,6 @@ func TestBodiesArriveWhole(t *testing.T) {
 	}
 }
 
-// Each body has bodyTime from its own beginning, those that come after a pause too.
-func TestEachBodyHasItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		all := &arrivals{mostAwaited: 10, mostBytes: arrivedBytes}
-		var bodies []*arrival
-		for _, pause := range []time.Duration{0, 2 * time.Second, time.Second, time.Minute} {
-			time.Sleep(pause)
-			a := &arrival{all: all, writer: new(noted), start: time.Now()}
-			a.await()
-			bodies = append(bodies, a)
-		}
-		time.Sleep(bodyTime)
-		synctest.Wait()
-		for _, a := range bodies {
-			conn, _ := a.writer.(*noted)
-			if err := a.end(); !errors.Is(err, os.ErrDeadlineExceeded) || conn.ended.Sub(a.start) != bodyTime {
-				t.Errorf("a body was cut %v after its beginning: %v", conn.ended.Sub(a.start), err)
-			}
-		}
-	})
-}
-
 // Streams, long bodies and extended requests hold a share of the permits: their clients may stop to send.
 func TestOpenBodiesLeavePermits(t *testing.T) {
 	t.Parallel()
@@ -236,6 +212,14 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 	})
 	f.Stream("/stream")
 	f.handle(http.MethodPost, "/extended", reading(Allowance{Timeout: time.Minute}))
+	client, long := newClient(t), firstPart()+"x"
+	want := func(status int, path, body string) {
+		t.Helper()
+		if a := send(t, client, "POST", "http://"+addr+path, strings.NewReader(body)); a.status != status {
+			t.Errorf("%d bytes to %s: %d, want %d", len(body), path, a.status, status)
+		}
+	}
+
 	var conns []net.Conn
 	for range limit / lastingShare {
 		c := dial(t, addr)
@@ -245,18 +229,11 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 		}
 		<-entered // although its body has not ended
 	}
-	client, long := newClient(t), firstPart()+"x"
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a long body beside them: %d", a.status)
-	}
-	for _, body := range []io.Reader{nil, strings.NewReader("short")} {
-		if a := send(t, client, "POST", "http://"+addr+"/extended", body); a.status != http.StatusServiceUnavailable {
-			t.Errorf("an extended request beside them: %d", a.status)
-		}
-	}
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader("short")); a.body != "short" {
-		t.Errorf("a short body beside them: %+v", a)
-	}
+	want(http.StatusServiceUnavailable, "/", long)
+	want(http.StatusServiceUnavailable, "/extended", "")
+	want(http.StatusServiceUnavailable, "/extended", "short")
+	want(http.StatusOK, "/", "short")
+
 	for _, c := range conns {
 		if _, err := io.WriteString(c, "i"); err != nil {
 			t.Fatal(err)
@@ -265,19 +242,13 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 			t.Errorf("a stream: %+v", a)
 		}
 	}
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.body != long {
-		t.Errorf("a long body after them: %d", a.status)
-	}
-	for range 2 * limit { // each gives its place back, whether its body was long or not
-		for _, body := range []string{"", long} {
-			a := send(t, client, "POST", "http://"+addr+"/extended", strings.NewReader(body))
-			if a.status != http.StatusOK {
-				t.Errorf("an extended request after them: %d", a.status)
-			}
-		}
+	want(http.StatusOK, "/", long)
+	for range 2 * limit { // each gives its permit back, whether its body was long or not
+		want(http.StatusOK, "/extended", "")
+		want(http.StatusOK, "/extended", long)
 	}
 	if _, bytes := f.awaited(); bytes != 0 || len(f.admission.lasting) != 0 {
-		t.Errorf("%d bytes and %d places are held", bytes, len(f.admission.lasting))
+		t.Errorf("%d bytes and %d long requests are held", bytes, len(f.admission.lasting))
 	}
 }
 

@@ -113,10 +113,13 @@ func start(t testing.TB, e *endpoint) string {
 	return e.Addr().String()
 }
 
+// continueTimeout is the longest time that newClient's clients wait for 100 Continue.
+const continueTimeout = 10 * time.Second
+
 // newClient keeps connections of its own, closed when the test ends.
 func newClient(t testing.TB) *http.Client {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: 10 * time.Second}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: continueTimeout}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
 		Transport: transport,

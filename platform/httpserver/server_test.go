@@ -93,6 +93,10 @@ func TestErrors(t *testing.T) {
 	domain := errors.New("no such thing")
 	missing := problem.Define("THING_NOT_FOUND", http.StatusNotFound, "")
 	f := newFixture(t, Config{}, func(d *Deps) {
+		d.WriteError = func(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
+			w.Header().Set("X-Error", e.Kind().Code()+" at "+r.URL.Path)
+			return problem.Write(w, e, traceID)
+		}
 		d.Errors = []func(error) *problem.Error{
 			func(error) *problem.Error { return nil },
 			func(err error) *problem.Error {
@@ -134,6 +138,9 @@ func TestErrors(t *testing.T) {
 		wantProblem(t, f.do(t, method, "/canceled", ""), outcome, "")
 		w := f.do(t, method, "/bug", "")
 		d := wantProblem(t, w, problem.Internal, "")
+		if got := w.Header().Get("X-Error"); got != "INTERNAL at /bug" {
+			t.Errorf("the error was written with %q", got)
+		}
 		if strings.Contains(w.Body.String(), "secret") || w.Header().Get("Location") != "" {
 			t.Errorf("the answer gives away too much: %v %s", w.Header(), w.Body)
 		}
