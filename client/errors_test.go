@@ -164,8 +164,7 @@ func loseChanges(t *testing.T) *httptest.Server {
 	return service
 }
 
-// A change with a key that was sent may have been made, though net/http would send it again by itself, and fail to
-// connect.
+// A change with a key that was sent may have been made, though net/http would send it again, and fail to connect.
 func TestLostChangesWithAKey(t *testing.T) {
 	t.Parallel()
 	key := counts.WithKey("key")
@@ -228,7 +227,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// The internal API of counts may have an address of its own.
+// The internal API of counts may have another address.
 func TestInternalURL(t *testing.T) {
 	t.Parallel()
 	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -47,8 +48,8 @@ func newGuard(t testing.TB, i *authtest.Issuer, policy string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Guard, err = auth.New(auth.Settings{
-		Service: "counts", Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: env["AUTH_POLICY"],
+	g.Guard, err = auth.New("counts", config.Auth{
+		Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: env["AUTH_POLICY"],
 	}, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,8 @@ func TestBadTokens(t *testing.T) {
 	}
 	good := i.Token(checkout)
 	signed := good[:strings.LastIndexByte(good, '.')]
-	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + signed[strings.IndexByte(signed, '.'):] + "."
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))
+	unsigned := header + signed[strings.IndexByte(signed, '.'):] + "."
 	large := map[string]string{ // go-jose before 4.1.9 accepted it
 		"kty": "RSA", "e": "AQAB", "n": base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 8192/8)),
 	}
@@ -289,7 +291,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := auth.New(auth.Settings{Service: "counts", Issuer: i.URL, CAFile: i.CAFile, Policy: path}, m,
+	g, err := auth.New("counts", config.Auth{Issuer: i.URL, CAFile: i.CAFile, Policy: path}, m,
 		slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +348,7 @@ func TestBadPolicyRefusesTheStart(t *testing.T) {
 	}
 	i := authtest.New(t)
 	for _, path := range []string{"/no/such/file", i.Environ(t, "rules: {}")["AUTH_POLICY"]} {
-		_, err := auth.New(auth.Settings{Service: "counts", Issuer: i.URL, Policy: path}, m, slog.New(slog.DiscardHandler))
+		_, err := auth.New("counts", config.Auth{Issuer: i.URL, Policy: path}, m, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), "AUTH_POLICY: ") {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rowlock/rowlock/platform/config"
 )
 
 const (
@@ -23,12 +25,9 @@ const (
 	mostOfAnswer = 256 << 10
 )
 
-// issuer fetches the published keys.
-type issuer struct {
-	url       string
-	caFile    string // empty: the system's CAs
-	tokenFile string // empty: the issuer needs no token
-}
+// issuer fetches the published keys. Without a CA file it trusts the system's CAs, without a token file it sends no
+// token.
+type issuer config.Auth
 
 // fetch returns the issuer's keys by ID, except keys of unknown types. It rereads both files each time, because the
 // cluster replaces them.
@@ -47,11 +46,11 @@ func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	url := strings.TrimSuffix(i.url, "/") + "/.well-known/openid-configuration"
+	url := strings.TrimSuffix(i.Issuer, "/") + "/.well-known/openid-configuration"
 	if err := i.get(ctx, client, url, &configuration); err != nil {
 		return nil, fmt.Errorf("the issuer's configuration: %w", err)
 	}
-	if configuration.Issuer != i.url {
+	if configuration.Issuer != i.Issuer {
 		return nil, errors.New("the issuer's configuration names another issuer")
 	}
 
@@ -79,19 +78,19 @@ func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 
 // client returns a client that trusts the CA file and follows no redirect, which could take the token elsewhere.
 func (i issuer) client() (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if i.caFile != "" {
-		pem, err := os.ReadFile(i.caFile)
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if i.CAFile != "" {
+		pem, err := os.ReadFile(i.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("AUTH_CA_FILE: %w", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("AUTH_CA_FILE: %s holds no certificate in PEM", i.caFile)
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("AUTH_CA_FILE: %s holds no certificate in PEM", i.CAFile)
 		}
 	}
 	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config},
+		Transport:     &http.Transport{TLSClientConfig: secure},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -107,8 +106,8 @@ func (i issuer) get(ctx context.Context, client *http.Client, url string, dst an
 		return fmt.Errorf("%s is not fetched: keys must come over https", request.URL.Redacted())
 	}
 
-	if i.tokenFile != "" {
-		token, err := os.ReadFile(i.tokenFile)
+	if i.TokenFile != "" {
+		token, err := os.ReadFile(i.TokenFile)
 		if err != nil {
 			return fmt.Errorf("AUTH_TOKEN_FILE: %w", err)
 		}

@@ -17,7 +17,7 @@ import (
 func TestKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	i := authtest.New(t)
-	good := issuer{url: i.URL, caFile: i.CAFile}
+	good := issuer{Issuer: i.URL, CAFile: i.CAFile}
 	noCertificate := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(noCertificate, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
@@ -30,11 +30,13 @@ func TestKeysAreRefused(t *testing.T) {
 		status int
 		answer string
 	}{
-		"unknown authority":                 {change: func(s *issuer) { s.caFile = "" }},
-		"AUTH_CA_FILE: open /none":          {change: func(s *issuer) { s.caFile = "/none" }},
-		"holds no certificate":              {change: func(s *issuer) { s.caFile = noCertificate }},
-		"AUTH_TOKEN_FILE: open":             {change: func(s *issuer) { s.tokenFile = "/none" }},
-		"keys must come over https":         {change: func(s *issuer) { s.url = strings.Replace(s.url, "https", "http", 1) }},
+		"unknown authority":        {change: func(s *issuer) { s.CAFile = "" }},
+		"AUTH_CA_FILE: open /none": {change: func(s *issuer) { s.CAFile = "/none" }},
+		"holds no certificate":     {change: func(s *issuer) { s.CAFile = noCertificate }},
+		"AUTH_TOKEN_FILE: open":    {change: func(s *issuer) { s.TokenFile = "/none" }},
+		"keys must come over https": {change: func(s *issuer) {
+			s.Issuer = strings.Replace(s.Issuer, "https", "http", 1)
+		}},
 		"names another issuer":              {status: 200, answer: `{"issuer":"https://other"}`},
 		"issuer's configuration: not JSON:": {status: 200, answer: `{`},
 		"the issuer's keys: ":               {status: 200, answer: `{"issuer":"` + i.URL + `"}`},
@@ -75,9 +77,9 @@ func TestKeysAreRefused(t *testing.T) {
 func TestTokenForTheIssuer(t *testing.T) {
 	t.Parallel()
 	i := authtest.New(t)
-	s := issuer{url: i.URL, caFile: i.CAFile, tokenFile: filepath.Join(t.TempDir(), "token")}
+	s := issuer{Issuer: i.URL, CAFile: i.CAFile, TokenFile: filepath.Join(t.TempDir(), "token")}
 	for _, token := range []string{"first", "second"} {
-		if err := os.WriteFile(s.tokenFile, []byte(token+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(s.TokenFile, []byte(token+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		i.Answer(func(w http.ResponseWriter, r *http.Request) bool {

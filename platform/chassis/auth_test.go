@@ -19,7 +19,7 @@ import (
 )
 
 // A replica is alive and not ready while it has never had the issuer's keys: a wrong AUTH_ISSUER stops a rollout. It
-// serves what needs no token, and is ready by itself when the issuer answers.
+// serves what needs no token, and becomes ready when the issuer answers.
 func TestNoReplicaIsReadyBeforeItHasTheIssuersKeys(t *testing.T) {
 	t.Parallel()
 	issuer := authtest.New(t)

@@ -39,7 +39,7 @@ func migrations() migrate.Source {
 	return migrate.Source{Schema: "probe", FS: fstest.MapFS{"migrations/00001_probe.sql": {Data: []byte(script)}}}
 }
 
-// probe is a service without anything of its own, unless a test adds it.
+// probe is a service that does nothing but what a test adds.
 type probe struct {
 	chassis.Service[config.Common]
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -26,8 +27,8 @@ func guarded(t *testing.T, i *authtest.Issuer) func(*Deps) {
 	}
 	const policy = `rules: [{subjects: [reader], services: [api], allow: [read]},
 		{subjects: [writer], services: [api], allow: [change]}, {subjects: [admin], services: [api], allow: [administer]}]`
-	guard, err := auth.New(auth.Settings{
-		Service: "api", Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: i.Environ(t, policy)["AUTH_POLICY"],
+	guard, err := auth.New("api", config.Auth{
+		Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: i.Environ(t, policy)["AUTH_POLICY"],
 	}, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func start(t testing.TB, e *endpoint) string {
 // continueTimeout is the longest time that newClient's clients wait for 100 Continue.
 const continueTimeout = 10 * time.Second
 
-// newClient keeps connections of its own, closed when the test ends.
+// newClient returns a client whose connections are closed when the test ends.
 func newClient(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: continueTimeout}

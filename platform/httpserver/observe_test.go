@@ -189,7 +189,7 @@ func TestAccessLog(t *testing.T) {
 }
 
 // LOG_REQUESTS=errors writes ten lines a second about each code of an overload, an outage or a caller that may not
-// call, and how many it left out. Other codes and bugs have lines of their own.
+// call, and how many it left out. Every other code and every bug has its line.
 func TestRefusalsAreThinnedOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

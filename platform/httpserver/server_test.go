@@ -54,7 +54,7 @@ func TestMethods(t *testing.T) {
 	}
 	for _, path := range []string{"/own", "/first"} {
 		if w = f.do(t, "HEAD", path, ""); w.Header().Get("X-Own") != "yes" {
-			t.Errorf("HEAD of its own: %s: %v", path, w.Header())
+			t.Errorf("HEAD has a separate handler: %s: %v", path, w.Header())
 		}
 	}
 	if w = f.do(t, "HEAD", "/things/1", ""); w.Code != http.StatusOK {

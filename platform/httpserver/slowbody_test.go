@@ -20,7 +20,7 @@ type deadlines struct {
 
 func (d deadlines) Write(p []byte) (int, error) { return d.ResponseWriter.Write(p) }
 
-// SetReadDeadline succeeds, as that of a TCP connection does, also when the other end is closed.
+// SetReadDeadline succeeds when the other end is closed, as a TCP connection does.
 func (d deadlines) SetReadDeadline(t time.Time) error {
 	_ = d.Conn.SetReadDeadline(t)
 	return nil

@@ -94,8 +94,7 @@ func TestTracing(t *testing.T) {
 	}
 }
 
-// A client that does not want to be traced is not, and the trace of its own still
-// finds its request in the log.
+// A client that does not want to be traced is not, and its trace id still finds its request in the log.
 func TestUnsampledTraceparent(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
