@@ -3,7 +3,6 @@ package auth_test
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -194,15 +193,9 @@ func TestAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for algorithm, key := range map[jose.SignatureAlgorithm]any{
-		jose.RS256: rsaKey, jose.RS512: rsaKey, jose.PS256: rsaKey, jose.EdDSA: edKey,
-	} {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256} {
 		i := authtest.New(t)
-		i.Use(jose.JSONWebKey{Key: key, KeyID: "k", Algorithm: string(algorithm)})
+		i.Use(jose.JSONWebKey{Key: rsaKey, KeyID: "k", Algorithm: string(algorithm)})
 		if got, err := newGuard(t, i, policy).Authenticate(t.Context(), bearer(i.Token(checkout))); got != checkout {
 			t.Errorf("%s: %q, %v", algorithm, got, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// secretURL is the value of the tag secret for a URL, which is printed without its password. Of other secrets nothing is
-// printed.
+// secretURL is the value of the tag secret for a URL, which is printed without its password. Any other secret is masked
+// completely.
 const secretURL = "url"
 
 // field is one variable: a field of the struct and its tags.

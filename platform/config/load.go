@@ -89,10 +89,8 @@ func (f field) unreadable(value string, cause error) string {
 		what = "a duration such as 500ms, 5s or 1m30s"
 	case f.value.Kind() == reflect.Bool:
 		what = "true or false"
-	case f.value.CanInt() || f.value.CanUint():
+	case f.value.CanInt():
 		what = "a whole number"
-	case f.value.CanFloat():
-		what = "a number"
 	}
 
 	return quote(value) + " is not " + what

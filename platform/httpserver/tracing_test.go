@@ -127,33 +127,28 @@ func TestProblemOfIsTheAnswer(t *testing.T) {
 }
 
 // A request whose span is recorded is an exemplar of its duration, which /metrics shows to a scraper that asks for
-// OpenMetrics; a request that is not sampled, or of a server without tracing, is none.
+// OpenMetrics; a request that is not sampled is none.
 func TestExemplars(t *testing.T) {
 	t.Parallel()
 	const sampled, unsampled = "4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4736"
-	traced, _ := tracedFixture(t)
-	for name, c := range map[string]struct {
-		f    *fixture
-		want bool
-	}{"with tracing": {traced, true}, "without": {newFixture(t, Config{}), false}} {
-		c.f.handle(http.MethodGet, "/a/:id", answer)
-		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
-		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
-		admin := NewAdmin(AdminConfig{Gatherer: c.f.registry, Readiness: NewReadiness(there)}, slog.New(slog.DiscardHandler))
-		for accept, want := range map[string]bool{
-			"application/openmetrics-text;version=1.0.0": c.want, "text/plain;version=0.0.4": false,
-		} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
-			r.Header.Set("Accept", accept)
-			w := httptest.NewRecorder()
-			admin.http.Handler.ServeHTTP(w, r)
-			page := w.Body.String()
-			if got := strings.Contains(page, `trace_id="`+sampled+`"`); got != want {
-				t.Errorf("%s: %s: an exemplar of the sampled request: %t, want %t\n%s", name, accept, got, want, page)
-			}
-			if strings.Contains(page, unsampled) || !strings.Contains(page, "_count{") {
-				t.Errorf("%s: %s: an exemplar of the other request, or no metrics:\n%s", name, accept, page)
-			}
+	f, _ := tracedFixture(t)
+	f.handle(http.MethodGet, "/a/:id", answer)
+	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
+	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
+	admin := NewAdmin(AdminConfig{Gatherer: f.registry, Readiness: NewReadiness(there)}, slog.New(slog.DiscardHandler))
+	for accept, want := range map[string]bool{
+		"application/openmetrics-text;version=1.0.0": true, "text/plain;version=0.0.4": false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		admin.http.Handler.ServeHTTP(w, r)
+		page := w.Body.String()
+		if got := strings.Contains(page, `trace_id="`+sampled+`"`); got != want {
+			t.Errorf("%s: an exemplar of the sampled request: %t, want %t\n%s", accept, got, want, page)
+		}
+		if strings.Contains(page, unsampled) || !strings.Contains(page, "_count{") {
+			t.Errorf("%s: an exemplar of the other request, or no metrics:\n%s", accept, page)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // traced is a transport that propagates traces: each request gets a span of kind client below the context's span, and a
-// traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without tracing, the
-// context's traceparent is sent if it has one.
+// traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without tracing,
+// the context's traceparent is sent if it has one.
 //
 // A span has the method, the server and the status, and ends when the answer's header has arrived. It leaves out the
 // URL and the text of an error, which contain ids and keys; that is why this is not otelhttp.
