@@ -97,7 +97,7 @@ func TestDocsInABrowser(t *testing.T) {
 			}
 			addr := newFixture(t, Config{Docs: Docs{Title: "A service", OpenAPI: source}}).start(t)
 			page, log := open(t, browser, "http://"+addr+"/docs")
-			want := len(regexp.MustCompile(`(?m)^    (get|put|post|delete|head|patch):$`).FindAll(source, -1))
+			want := len(regexp.MustCompile(`(?m)^ {4}(get|put|post|delete|head|patch):$`).FindAll(source, -1))
 			if got := strings.Count(page, `class="opblock-summary `); got != want || want == 0 {
 				t.Errorf("the page shows %d operations of %d\n%s", got, want, log)
 			}

@@ -118,5 +118,5 @@ func looksLikeName(name string) bool {
 
 var (
 	memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	digit      = regexp.MustCompile(`[0-9]`)
+	digit      = regexp.MustCompile(`\d`)
 )
