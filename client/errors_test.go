@@ -13,7 +13,6 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
-	"github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/client/payments"
 )
 
@@ -29,27 +28,26 @@ func open(t *testing.T, handle http.HandlerFunc) *counts.Client {
 	return c
 }
 
-// What an answer leaves known of a change and of a read.
+// What an answer leaves known of a change and of a read. A read that got no answer was not applied.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		status int
-		body   string
-		code   rowlock.Code
-		// whether a change is surely not applied, or unknown; a read is the former in both cases
-		notApplied, unknown bool
+		status  int
+		body    string
+		code    rowlock.Code
+		outcome outcome // of a change
 	}{
-		"refused":         {404, `{"code":"COUNT_NOT_FOUND"}`, counts.ErrNotFound, false, false},
-		"not applied":     {503, `{"code":"NOT_APPLIED"}`, rowlock.ErrNotApplied, true, false},
-		"no database":     {503, `{"code":"DATABASE_UNAVAILABLE"}`, rowlock.ErrDatabaseUnavailable, true, false},
-		"overloaded":      {503, `{"code":"OVERLOADED"}`, rowlock.ErrOverloaded, true, false},
-		"outcome unknown": {500, `{"code":"OUTCOME_UNKNOWN"}`, rowlock.ErrOutcomeUnknown, false, true},
-		"a bug":           {500, `{"code":"INTERNAL"}`, rowlock.ErrInternal, false, true},
-		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.Code("PROCESSOR_ERROR"), false, true},
-		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, false, true},
-		"a redirection":   {301, ``, rowlock.ErrBadAnswer, false, true}, // by which a change would become a read
-		"no code":         {404, `{}`, rowlock.ErrBadAnswer, false, true},
-		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, false, true},
+		"refused":         {404, `{"code":"COUNT_NOT_FOUND"}`, counts.ErrNotFound, settled},
+		"not applied":     {503, `{"code":"NOT_APPLIED"}`, rowlock.ErrNotApplied, notMade},
+		"no database":     {503, `{"code":"DATABASE_UNAVAILABLE"}`, rowlock.ErrDatabaseUnavailable, notMade},
+		"overloaded":      {503, `{"code":"OVERLOADED"}`, rowlock.ErrOverloaded, notMade},
+		"outcome unknown": {500, `{"code":"OUTCOME_UNKNOWN"}`, rowlock.ErrOutcomeUnknown, unsure},
+		"a bug":           {500, `{"code":"INTERNAL"}`, rowlock.ErrInternal, unsure},
+		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.Code("PROCESSOR_ERROR"), unsure},
+		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, unsure},
+		"a redirection":   {301, ``, rowlock.ErrBadAnswer, unsure}, // by which a change would become a read
+		"no code":         {404, `{}`, rowlock.ErrBadAnswer, unsure},
+		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, unsure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,15 +56,17 @@ func TestOutcomes(t *testing.T) {
 				w.WriteHeader(tc.status)
 				_, _ = io.WriteString(w, tc.body)
 			})
-			_, err := c.Increase(t.Context(), "a", 1)
-			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != tc.notApplied ||
-				rowlock.OutcomeUnknown(err) != tc.unknown {
-				t.Errorf("a change: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
+			_, change := c.Increase(t.Context(), "a", 1)
+			_, read := c.Get(t.Context(), "a")
+			if !errors.Is(change, tc.code) || !errors.Is(read, tc.code) {
+				t.Errorf("a change: %v, a read: %v, want %s", change, read, tc.code)
 			}
-			_, err = c.Get(t.Context(), "a")
-			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != (tc.notApplied || tc.unknown) ||
-				rowlock.OutcomeUnknown(err) {
-				t.Errorf("a read: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
+
+			if got := outcomeOf(change); got != tc.outcome {
+				t.Errorf("a change is %s, want %s", got, tc.outcome)
+			}
+			if got := outcomeOf(read); (got == notMade) != (tc.outcome != settled) || got == unsure {
+				t.Errorf("a read is %s", got)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // loseChanges returns a service that answers reads, and ends at the first change.
-func loseChanges(t *testing.T, read string) *httptest.Server {
+func loseChanges(t *testing.T) *httptest.Server {
 	t.Helper()
 	var service *httptest.Server
 	service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -158,53 +158,55 @@ func loseChanges(t *testing.T, read string) *httptest.Server {
 			_ = service.Listener.Close()
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = io.WriteString(w, read)
+		_, _ = io.WriteString(w, `{"itemId":"a","payments":[]}`)
 	}))
 	t.Cleanup(service.Close)
 	return service
 }
 
-// A change with a key that was sent may have been made, though net/http would send it again by itself, and fail to
-// connect.
+// A change with a key that was sent may have been made, though net/http would send it again, and fail to connect.
 func TestLostChangesWithAKey(t *testing.T) {
 	t.Parallel()
 	key := counts.WithKey("key")
-	for name, change := range map[string]func(*counts.Client) error{
-		"increase": func(c *counts.Client) error { _, err := c.Increase(t.Context(), "a", 1, key); return err },
-		"decrease": func(c *counts.Client) error { _, err := c.Decrease(t.Context(), "a", 1, key); return err },
-		"reset":    func(c *counts.Client) error { return c.Reset(t.Context(), "a", key) },
-		"set":      func(c *counts.Client) error { _, err := c.Set(t.Context(), "a", 1, key); return err },
-		"apply": func(c *counts.Client) error {
+	for name, change := range map[string]func(*counts.Client, *payments.Client) error{
+		"increase": func(c *counts.Client, _ *payments.Client) error {
+			_, err := c.Increase(t.Context(), "a", 1, key)
+			return err
+		},
+		"reset": func(c *counts.Client, _ *payments.Client) error { return c.Reset(t.Context(), "a", key) },
+		"set": func(c *counts.Client, _ *payments.Client) error {
+			_, err := c.Set(t.Context(), "a", 1, key)
+			return err
+		},
+		"apply": func(c *counts.Client, _ *payments.Client) error {
 			_, err := c.Apply(t.Context(), []counts.Change{{ID: "a", Amount: 1}}, key)
 			return err
 		},
+		"pay": func(_ *counts.Client, p *payments.Client) error {
+			_, _, err := p.Create(t.Context(), "key", payments.NewPayment{})
+			return err
+		},
 	} {
-		c, err := counts.New(loseChanges(t, `{"itemId":"a"}`).URL, rowlock.WithoutRetries())
+		url := loseChanges(t).URL
+		c, err := counts.New(url, rowlock.WithoutRetries())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = c.Get(t.Context(), "a"); err != nil { // net/http repeats on a used connection alone
+		p, err := payments.New(url, rowlock.WithoutRetries())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err = change(c); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
+
+		// net/http repeats on a used connection alone.
+		if _, err = c.Get(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = p.List(t.Context(), "ride", 1, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err = change(c, p); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The same of a payment.
-func TestLostPayment(t *testing.T) {
-	t.Parallel()
-	c, err := payments.New(loseChanges(t, `{"payments":[]}`).URL, rowlock.WithoutRetries())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err = c.List(t.Context(), "ride", 1, ""); err != nil { // net/http repeats on a used connection alone
-		t.Fatal(err)
-	}
-	_, _, err = c.Create(t.Context(), "key", payments.NewPayment{})
-	if !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) || rowlock.NotApplied(err) {
-		t.Errorf("a payment without an answer: %v", err)
 	}
 }
 
@@ -225,7 +227,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// The internal API of counts may have an address of its own.
+// The internal API of counts may have another address.
 func TestInternalURL(t *testing.T) {
 	t.Parallel()
 	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)
@@ -239,18 +241,5 @@ func TestInternalURL(t *testing.T) {
 	}
 	if _, err := c.Increase(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrUnreachable) {
 		t.Errorf("the API: %v", err)
-	}
-}
-
-func TestNothingToClaim(t *testing.T) {
-	t.Parallel()
-	service := serve(http.StatusOK, `{"claim":"","lease_until":"","listentries":[]}`)
-	t.Cleanup(service.Close)
-	c, err := iidy.New(service.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if claim, err := c.List("l").Claim(t.Context(), 1, time.Second); err != nil || claim.ID != "" || claim.Entries != nil {
-		t.Errorf("%+v, %v", claim, err)
 	}
 }

@@ -43,126 +43,118 @@ var (
 
 type answer = clienttest.Answer
 
+// outcome is what a caller knows about its change.
+type outcome string
+
+const (
+	settled outcome = "settled" // made, or refused
+	notMade outcome = "not applied"
+	unsure  outcome = "unknown"
+)
+
+func outcomeOf(err error) outcome {
+	switch {
+	case rowlock.OutcomeUnknown(err):
+		return unsure
+	case rowlock.NotApplied(err):
+		return notMade
+	}
+	return settled
+}
+
+// call opens a client of counts that sends to the script, and calls it.
+type call func(t *testing.T, s *clienttest.Script) error
+
+func increase(t *testing.T, s *clienttest.Script) error { t.Helper(); return with()(t, s) }
+
+// with returns a call of Increase by a client with these options.
+func with(options ...rowlock.Option) call {
+	return func(t *testing.T, s *clienttest.Script) error {
+		t.Helper()
+		_, err := openScript(t, s, options...).Increase(t.Context(), "a", 1)
+		return err
+	}
+}
+
+func withKey(key string) call {
+	return func(t *testing.T, s *clienttest.Script) error {
+		t.Helper()
+		_, err := openScript(t, s).Increase(t.Context(), "a", 1, counts.WithKey(key))
+		return err
+	}
+}
+
+func get(t *testing.T, s *clienttest.Script) error {
+	t.Helper()
+	_, err := openScript(t, s).Get(t.Context(), "a")
+	return err
+}
+
+func remove(t *testing.T, s *clienttest.Script) error {
+	t.Helper()
+	return openScript(t, s).Delete(t.Context(), "a")
+}
+
+func reset(t *testing.T, s *clienttest.Script) error {
+	t.Helper()
+	return openScript(t, s).Reset(t.Context(), "a")
+}
+
 // What is repeated, how often, and what the caller is told in the end.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	const most = 8
-	increase := func(ctx context.Context, c *counts.Client) error { _, err := c.Increase(ctx, "a", 1); return err }
-	get := func(ctx context.Context, c *counts.Client) error { _, err := c.Get(ctx, "a"); return err }
-	remove := func(ctx context.Context, c *counts.Client) error { return c.Delete(ctx, "a") }
-	reset := func(ctx context.Context, c *counts.Client) error { return c.Reset(ctx, "a") }
+	once, badToken := with(rowlock.WithoutRetries()), with(rowlock.WithToken("a\n"))
+	longWait := answer{Status: 503, Body: overloaded.Body, After: "31"}
 	for name, tc := range map[string]struct {
-		call                func(context.Context, *counts.Client) error
-		option              rowlock.Option
-		answers             []answer
-		sent                int
-		code                error // nil for success
-		notApplied, unknown bool
+		call    call
+		answers []answer
+		sent    int
+		code    error // nil for success
+		outcome outcome
 	}{
-		"overloaded": {
-			increase, nil, []answer{overloaded, overloaded, counted}, 3, nil, false, false,
-		},
-		"refused connections": {
-			remove, nil, []answer{refused, refused, counted}, 3, nil, false, false,
-		},
-		"overloaded for good": {
-			increase, nil, []answer{overloaded}, most, rowlock.ErrOverloaded, true, false,
-		},
-		"once": {
-			increase, rowlock.WithoutRetries(), []answer{overloaded}, 1, rowlock.ErrOverloaded, true, false,
-		},
-		"lost": {
-			increase, nil, []answer{lost, lost, counted}, 3, nil, false, false,
-		},
-		"lost without a body": {reset, nil, []answer{lost, counted}, 2, nil, false, false},
-		"lost for good": {
-			increase, nil, []answer{lost}, most, rowlock.ErrAnswerLost, false, true,
-		},
-		"outcome unknown": {
-			increase, nil, []answer{unknown, counted}, 2, nil, false, false,
-		},
-		"a proxy's error": {
-			increase, nil, []answer{gateway, counted}, 2, nil, false, false,
-		},
-		"lost without a key": {
-			increase, rowlock.WithoutKeys(), []answer{lost}, 1, rowlock.ErrAnswerLost, false, true,
-		},
-		"lost where no key is taken": {
-			remove, nil, []answer{lost}, 1, rowlock.ErrAnswerLost, false, true,
-		},
-		"not applied without a key": {
-			remove, nil, []answer{overloaded, lost}, 2, rowlock.ErrAnswerLost, false, true,
-		},
-		"a lost read": {
-			get, nil, []answer{lost, unknown, counted}, 3, nil, false, false,
-		},
-		"a refusal": {
-			increase, nil, []answer{missing}, 1, counts.ErrNotFound, false, false,
-		},
-		"a token refused": {
-			increase, nil, []answer{noToken}, 1, rowlock.ErrUnauthenticated, false, false,
-		},
-		"a caller refused": {
-			increase, nil, []answer{forbidden}, 1, rowlock.ErrForbidden, false, false,
-		},
-		"a bug": {
-			increase, nil, []answer{bug}, 1, rowlock.ErrInternal, false, true,
-		},
-		"a redirection": {
-			get, nil, []answer{moved}, 1, rowlock.ErrBadAnswer, true, false,
-		},
-		"lost, then refused": {
-			increase, nil, []answer{lost, missing}, 2, counts.ErrNotFound, false, false,
-		},
-		"lost, then overloaded": {
-			increase, nil, []answer{lost, overloaded}, most, rowlock.ErrAnswerLost, false, true,
-		},
-		"lost, then gone": {
-			increase, nil, []answer{lost, refused}, most, rowlock.ErrAnswerLost, false, true,
-		},
-		"lost, then the token refused": {
-			increase, nil, []answer{lost, noToken}, 2, rowlock.ErrAnswerLost, false, true,
-		},
-		"unknown, then forbidden": {
-			increase, nil, []answer{unknown, forbidden}, 2, rowlock.ErrOutcomeUnknown, false, true,
-		},
-		"a lost read, then unauthentic": {
-			get, nil, []answer{lost, noToken}, 2, rowlock.ErrUnauthenticated, false, false,
-		},
-		"not applied, then not a caller": {
-			increase, nil, []answer{overloaded, forbidden}, 2, rowlock.ErrForbidden, false, false,
-		},
-		"a longer wait than half a minute": {
-			increase, nil, []answer{{Status: 503, Body: overloaded.Body, After: "31"}}, 1, rowlock.ErrOverloaded, true, false,
-		},
-		"a key that cannot be sent": {
-			func(ctx context.Context, c *counts.Client) error {
-				_, err := c.Increase(ctx, "a", 1, counts.WithKey("a\n"))
-				return err
-			}, nil, []answer{counted}, 0, rowlock.ErrInvalidField, false, false,
-		},
-		"a token that cannot be sent": {
-			increase, rowlock.WithToken("a\n"), []answer{counted}, 0, rowlock.ErrUnauthenticated, false, false,
-		},
+		"overloaded":                        {increase, []answer{overloaded, overloaded, counted}, 3, nil, settled},
+		"refused connections":               {remove, []answer{refused, refused, counted}, 3, nil, settled},
+		"overloaded for good":               {increase, []answer{overloaded}, most, rowlock.ErrOverloaded, notMade},
+		"once":                              {once, []answer{overloaded}, 1, rowlock.ErrOverloaded, notMade},
+		"lost":                              {increase, []answer{lost, lost, counted}, 3, nil, settled},
+		"lost without a body":               {reset, []answer{lost, counted}, 2, nil, settled},
+		"lost for good":                     {increase, []answer{lost}, most, rowlock.ErrAnswerLost, unsure},
+		"outcome unknown":                   {increase, []answer{unknown, counted}, 2, nil, settled},
+		"a proxy's error":                   {increase, []answer{gateway, counted}, 2, nil, settled},
+		"lost without a key":                {with(rowlock.WithoutKeys()), []answer{lost}, 1, rowlock.ErrAnswerLost, unsure},
+		"lost where no key is taken":        {remove, []answer{lost}, 1, rowlock.ErrAnswerLost, unsure},
+		"not applied without a key":         {remove, []answer{overloaded, lost}, 2, rowlock.ErrAnswerLost, unsure},
+		"a lost read":                       {get, []answer{lost, unknown, counted}, 3, nil, settled},
+		"a token refused":                   {increase, []answer{noToken}, 1, rowlock.ErrUnauthenticated, settled},
+		"a bug":                             {increase, []answer{bug}, 1, rowlock.ErrInternal, unsure},
+		"a redirection":                     {get, []answer{moved}, 1, rowlock.ErrBadAnswer, notMade},
+		"lost, then refused":                {increase, []answer{lost, missing}, 2, counts.ErrNotFound, settled},
+		"lost, then overloaded":             {increase, []answer{lost, overloaded}, most, rowlock.ErrAnswerLost, unsure},
+		"lost, then gone":                   {increase, []answer{lost, refused}, most, rowlock.ErrAnswerLost, unsure},
+		"lost, then the token refused":      {increase, []answer{lost, noToken}, 2, rowlock.ErrAnswerLost, unsure},
+		"unknown, then forbidden":           {increase, []answer{unknown, forbidden}, 2, rowlock.ErrOutcomeUnknown, unsure},
+		"a lost read, then unauthentic":     {get, []answer{lost, noToken}, 2, rowlock.ErrUnauthenticated, settled},
+		"not applied, then not a caller":    {increase, []answer{overloaded, forbidden}, 2, rowlock.ErrForbidden, settled},
+		"a wait of more than half a minute": {increase, []answer{longWait}, 1, rowlock.ErrOverloaded, notMade},
+		"a key that cannot be sent":         {withKey("a\n"), []answer{counted}, 0, rowlock.ErrInvalidField, settled},
+		"a token that cannot be sent":       {badToken, []answer{counted}, 0, rowlock.ErrUnauthenticated, settled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &clienttest.Script{Answers: tc.answers}
-				var options []rowlock.Option
-				if tc.option != nil {
-					options = append(options, tc.option)
-				}
-				err := tc.call(t.Context(), openScript(t, s, options...))
+				err := tc.call(t, s)
 				if tc.code == nil && err != nil || !errors.Is(err, tc.code) {
 					t.Errorf("the call returned %v, want %v", err, tc.code)
 				}
-				if rowlock.NotApplied(err) != tc.notApplied || rowlock.OutcomeUnknown(err) != tc.unknown {
-					t.Errorf("not applied %t, unknown %t: %v", rowlock.NotApplied(err), rowlock.OutcomeUnknown(err), err)
+				if got := outcomeOf(err); got != tc.outcome {
+					t.Errorf("the outcome is %s, want %s: %v", got, tc.outcome, err)
 				}
 				if len(s.Keys) != tc.sent {
 					t.Errorf("it was sent %d times, want %d", len(s.Keys), tc.sent)
 				}
+
 				for i := range s.Keys {
 					if s.Keys[i] != s.Keys[0] || s.Bodies[i] != s.Bodies[0] {
 						t.Errorf("attempt %d has key %q and body %q, the first one %q and %q",
@@ -174,33 +166,30 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A repeat waits as long as the service asks for, and up to half of it more; otherwise pauses grow.
+// A repeat waits as long as the service or a proxy asks for, and up to half of it more; otherwise pauses grow.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		c := openScript(t, &clienttest.Script{Answers: []answer{notApplied, counted}})
-		if _, err := c.Increase(t.Context(), "a", 1); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); took < 3*time.Second || took > 4500*time.Millisecond {
-			t.Errorf("a repeat after three seconds came after %s", took)
-		}
-		begin = time.Now()
-		proxy := answer{Status: 503, Body: "upstream is away", After: "3"}
-		if _, err := openScript(t, &clienttest.Script{Answers: []answer{proxy, counted}}).Get(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); took < 3*time.Second || took > 4500*time.Millisecond {
-			t.Errorf("a repeat after a proxy's three seconds came after %s", took)
-		}
-		begin = time.Now()
-		_, err := openScript(t, &clienttest.Script{Answers: []answer{overloaded}}).Increase(t.Context(), "a", 1)
+	proxy := answer{Status: 503, Body: "upstream is away", After: "3"}
+	for name, tc := range map[string]struct {
+		answers    []answer
+		from, upTo time.Duration
+	}{
+		"three seconds": {[]answer{notApplied, counted}, 3 * time.Second, 4500 * time.Millisecond},
+		"a proxy's":     {[]answer{proxy, counted}, 3 * time.Second, 4500 * time.Millisecond},
 		// 50, 100, 200, 400, 800, 1600 and 2000 ms, each half to one and a half times
-		if took := time.Since(begin); took < 2575*time.Millisecond || took > 7725*time.Millisecond {
-			t.Errorf("the last attempt came after %s: %v", took, err)
-		}
-	})
+		"growing": {[]answer{overloaded}, 2575 * time.Millisecond, 7725 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				_, err := openScript(t, &clienttest.Script{Answers: tc.answers}).Increase(t.Context(), "a", 1)
+				if took := time.Since(begin); took < tc.from || took > tc.upTo {
+					t.Errorf("the last attempt came after %s, want %s to %s: %v", took, tc.from, tc.upTo, err)
+				}
+			})
+		})
+	}
 }
 
 // A change whose outcome is open is not repeated when its key may be forgotten; one that was not applied is.

@@ -2,8 +2,6 @@ package rowlock_test
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
-	"github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/client/internal/clienttest"
 )
 
@@ -32,24 +29,6 @@ func TestToken(t *testing.T) {
 			t.Errorf("the requests have %q", s.Tokens)
 		}
 	})
-}
-
-// No other host is sent the token.
-func TestTokenFollowsNoRedirection(t *testing.T) {
-	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("%s %s was sent to another host", r.Method, r.Header.Get("Authorization"))
-	}))
-	t.Cleanup(other.Close)
-	service := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	t.Cleanup(service.Close)
-	c, err := counts.New(service.URL, rowlock.WithToken("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Get(t.Context(), "a"); !errors.Is(err, rowlock.ErrBadAnswer) {
-		t.Error(err)
-	}
 }
 
 // A token that is replaced is used seconds later, and the last one as long as there is none.

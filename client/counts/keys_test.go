@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(clienttest.Main(m, "COUNTS_URL")) }
 
-// Two changes never share a key of their own, and the caller's goes before it.
+// Two changes never share a generated key, and the caller's key replaces it.
 func TestKeysOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := &clienttest.Script{Answers: []clienttest.Answer{{Status: 200, Body: `{"itemId":"a","value":8}`}}}

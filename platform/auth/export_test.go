@@ -8,6 +8,3 @@ func (g *Guard) Expire() {
 	defer g.keys.mu.Unlock()
 	g.keys.tried, g.keys.fetched = time.Time{}, time.Time{}
 }
-
-// Forget forgets the tokens that g has verified.
-func (g *Guard) Forget() { g.tokens.verified.Purge() }

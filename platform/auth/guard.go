@@ -2,30 +2,15 @@ package auth
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
 	lru "github.com/hashicorp/golang-lru/v2"
-)
 
-// Settings are what a Guard needs.
-type Settings struct {
-	// Service is the service's name in the policy.
-	Service string
-	// Issuer is the issuer's https URL; its /.well-known/openid-configuration names the keys.
-	Issuer string
-	// Audience must be one of a token's audiences.
-	Audience string
-	// CAFile holds the CA certificates for the issuer's, in PEM; empty selects the system's.
-	CAFile string
-	// TokenFile holds the token that authenticates the replica to the issuer; empty for none.
-	TokenFile string
-	// Policy is the path of the policy file.
-	Policy string
-}
+	"github.com/rowlock/rowlock/platform/config"
+)
 
 const (
 	// RefreshEvery is the recommended interval between calls of Refresh.
@@ -42,21 +27,17 @@ type Guard struct {
 	metrics *Metrics
 }
 
-// New reads the policy and returns a Guard. It opens no connections. It fails if the policy cannot be read.
-func New(s Settings, m *Metrics, log *slog.Logger) (*Guard, error) {
-	tokens, err := lru.New[[32]byte, verified](remembered)
-	if err != nil {
-		return nil, fmt.Errorf("auth: %w", err)
-	}
-
-	from := issuer{url: s.Issuer, caFile: s.CAFile, tokenFile: s.TokenFile}
+// New reads the policy and returns a Guard for the service with that name. It opens no connections. It fails if the
+// policy cannot be read.
+func New(service string, cfg config.Auth, m *Metrics, log *slog.Logger) (*Guard, error) {
+	tokens, _ := lru.New[[32]byte, verified](remembered) // fails only for sizes below 1
 	g := &Guard{
-		policy:  policyFile{path: s.Policy, service: s.Service, metrics: m, log: log},
-		keys:    &keySet{fetch: from.fetch, metrics: m, log: log},
+		policy:  policyFile{path: cfg.Policy, service: service, metrics: m, log: log},
+		keys:    &keySet{fetch: issuer(cfg).fetch, metrics: m, log: log},
 		metrics: m,
 	}
 	g.tokens = &verifier{
-		expected: jwt.Expected{Issuer: s.Issuer, AnyAudience: jwt.Audience{s.Audience}}, keys: g.keys, verified: tokens,
+		expected: jwt.Expected{Issuer: cfg.Issuer, AnyAudience: jwt.Audience{cfg.Audience}}, keys: g.keys, verified: tokens,
 	}
 
 	if err := g.policy.open(); err != nil {

@@ -3,7 +3,6 @@ package auth_test
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -47,8 +47,8 @@ func newGuard(t testing.TB, i *authtest.Issuer, policy string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Guard, err = auth.New(auth.Settings{
-		Service: "counts", Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: env["AUTH_POLICY"],
+	g.Guard, err = auth.New("counts", config.Auth{
+		Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: env["AUTH_POLICY"],
 	}, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -108,10 +108,10 @@ func TestGoodTokens(t *testing.T) {
 	for name, header := range map[string]http.Header{
 		"plain":             bearer(i.Token(checkout)),
 		"lower-case scheme": {"Authorization": {"bearer  " + i.Token(checkout)}},
-		"one of audiences":  bearer(i.Token(checkout, authtest.Audience("api", "rowlock"))),
-		"just expired":      bearer(i.Token(checkout, authtest.ExpiresIn(-almost))),
-		"almost valid":      bearer(i.Token(checkout, authtest.ValidIn(almost))),
-		"almost issued":     bearer(i.Token(checkout, authtest.IssuedIn(almost))),
+		"one of audiences":  bearer(i.Token(checkout, authtest.Claim("aud", []string{"api", "rowlock"}))),
+		"just expired":      bearer(i.Token(checkout, authtest.In("exp", -almost))),
+		"almost valid":      bearer(i.Token(checkout, authtest.In("nbf", almost))),
+		"almost issued":     bearer(i.Token(checkout, authtest.In("iat", almost))),
 		"no times but exp":  bearer(i.Token(checkout, authtest.Without("nbf"), authtest.Without("iat"))),
 		"other claims":      bearer(i.Token(checkout, authtest.Claim("kubernetes.io", map[string]any{"namespace": "shop"}))),
 	} {
@@ -133,6 +133,8 @@ func TestBadTokens(t *testing.T) {
 	}
 	good := i.Token(checkout)
 	signed := good[:strings.LastIndexByte(good, '.')]
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))
+	unsigned := header + signed[strings.IndexByte(signed, '.'):] + "."
 	large := map[string]string{ // go-jose before 4.1.9 accepted it
 		"kty": "RSA", "e": "AQAB", "n": base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 8192/8)),
 	}
@@ -149,9 +151,9 @@ func TestBadTokens(t *testing.T) {
 		"JSON":               {bearer(`{"payload":"","protected":"","signature":""}`), "malformed"},
 		"two in one header":  {bearer(good + ", Bearer " + good), "malformed"},
 		"two headers":        {http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}, "malformed"},
-		"unsigned":           {bearer(i.Unsigned(checkout)), "malformed"},
+		"unsigned":           {bearer(unsigned), "malformed"},
 		"signature cut off":  {bearer(signed + "."), "signature"},
-		"a shared secret":    {bearer(i.Token(checkout, authtest.SignedBy(jose.HS256, i.PublicKey()))), "malformed"},
+		"a shared secret":    {bearer(i.Token(checkout, authtest.SignedBy(jose.HS256, make([]byte, 32)))), "malformed"},
 		"64 KiB":             {bearer(i.Token(checkout, authtest.Claim("x", strings.Repeat("x", 64<<10)))), "malformed"},
 		"a large key in it":  {bearer(i.Token(checkout, authtest.Header("jwk", large))), "malformed"},
 		"no expiry":          {bearer(i.Token(checkout, authtest.Without("exp"))), "malformed"},
@@ -160,12 +162,12 @@ func TestBadTokens(t *testing.T) {
 		"a control in it":    {bearer(i.Token("a\nb")), "malformed"},
 		"another key":        {bearer(i.Token(checkout, authtest.SignedBy(jose.ES256, other))), "signature"},
 		"an unknown key":     {bearer(i.Token(checkout, authtest.KeyID("other"))), "signature"},
-		"another issuer":     {bearer(i.Token(checkout, authtest.IssuedBy("https://other"))), "issuer"},
-		"another audience":   {bearer(i.Token(checkout, authtest.Audience("api"))), "audience"},
+		"another issuer":     {bearer(i.Token(checkout, authtest.Claim("iss", "https://other"))), "issuer"},
+		"another audience":   {bearer(i.Token(checkout, authtest.Claim("aud", "api"))), "audience"},
 		"no audience":        {bearer(i.Token(checkout, authtest.Without("aud"))), "audience"},
-		"expired":            {bearer(i.Token(checkout, authtest.ExpiresIn(-late))), "expired"},
-		"not valid yet":      {bearer(i.Token(checkout, authtest.ValidIn(late))), "early"},
-		"issued in a while":  {bearer(i.Token(checkout, authtest.IssuedIn(late))), "early"},
+		"expired":            {bearer(i.Token(checkout, authtest.In("exp", -late))), "expired"},
+		"not valid yet":      {bearer(i.Token(checkout, authtest.In("nbf", late))), "early"},
+		"issued in a while":  {bearer(i.Token(checkout, authtest.In("iat", late))), "early"},
 		"another's, changed": {bearer(signed + "x" + good[len(signed):]), "signature"},
 	} {
 		before := g.refused(t, tt.reason)
@@ -191,15 +193,9 @@ func TestAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for algorithm, key := range map[jose.SignatureAlgorithm]any{
-		jose.RS256: rsaKey, jose.RS512: rsaKey, jose.PS256: rsaKey, jose.EdDSA: edKey,
-	} {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256} {
 		i := authtest.New(t)
-		i.Use(jose.JSONWebKey{Key: key, KeyID: "k", Algorithm: string(algorithm)})
+		i.Use(jose.JSONWebKey{Key: rsaKey, KeyID: "k", Algorithm: string(algorithm)})
 		if got, err := newGuard(t, i, policy).Authenticate(t.Context(), bearer(i.Token(checkout))); got != checkout {
 			t.Errorf("%s: %q, %v", algorithm, got, err)
 		}
@@ -212,7 +208,7 @@ func TestRememberedTokenExpires(t *testing.T) {
 	i := authtest.New(t)
 	g := newGuard(t, i, policy)
 	synctest.Test(t, func(t *testing.T) {
-		header := bearer(i.Token(checkout, authtest.ExpiresIn(time.Hour)))
+		header := bearer(i.Token(checkout, authtest.In("exp", time.Hour)))
 		time.Sleep(time.Hour)
 		if _, err := g.Authenticate(t.Context(), header); err != nil {
 			t.Errorf("within the minute that clocks may be apart: %v", err)
@@ -288,7 +284,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := auth.New(auth.Settings{Service: "counts", Issuer: i.URL, CAFile: i.CAFile, Policy: path}, m,
+	g, err := auth.New("counts", config.Auth{Issuer: i.URL, CAFile: i.CAFile, Policy: path}, m,
 		slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +341,7 @@ func TestBadPolicyRefusesTheStart(t *testing.T) {
 	}
 	i := authtest.New(t)
 	for _, path := range []string{"/no/such/file", i.Environ(t, "rules: {}")["AUTH_POLICY"]} {
-		_, err := auth.New(auth.Settings{Service: "counts", Issuer: i.URL, Policy: path}, m, slog.New(slog.DiscardHandler))
+		_, err := auth.New("counts", config.Auth{Issuer: i.URL, Policy: path}, m, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), "AUTH_POLICY: ") {
 			t.Errorf("%s: %v", path, err)
 		}

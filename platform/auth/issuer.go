@@ -13,8 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/rowlock/rowlock/platform/config"
 )
 
 const (
@@ -24,56 +25,39 @@ const (
 	mostOfAnswer = 256 << 10
 )
 
-// issuer fetches the published keys.
-type issuer struct {
-	url       string
-	caFile    string // empty: the system's CAs
-	tokenFile string // empty: the issuer needs no token
-}
+// issuer fetches the published keys. Without a CA file it trusts the system's CAs, without a token file it sends no
+// token.
+type issuer config.Auth
 
-// fetch returns the issuer's keys by ID. It rereads both files each time, because the cluster replaces them.
+// fetch returns the issuer's keys by ID, except keys of unknown types. It rereads both files each time, because the
+// cluster replaces them.
 func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 
-	transport, err := i.transport()
+	client, err := i.client()
 	if err != nil {
 		return nil, err
 	}
-	defer transport.base.CloseIdleConnections()
+	defer client.CloseIdleConnections()
 
-	client := &http.Client{Transport: transport}
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), i.url)
-	if err != nil {
-		return nil, fmt.Errorf("the issuer's configuration: %w", err)
-	}
-
+	// OpenID Connect Discovery 1.0, section 4.
 	var configuration struct {
-		Keys string `json:"jwks_uri"`
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
 	}
-	if err := provider.Claims(&configuration); err != nil {
+	url := strings.TrimSuffix(i.Issuer, "/") + "/.well-known/openid-configuration"
+	if err := i.get(ctx, client, url, &configuration); err != nil {
 		return nil, fmt.Errorf("the issuer's configuration: %w", err)
 	}
-	return fetchKeys(ctx, client, configuration.Keys)
-}
-
-// fetchKeys returns the keys at the URL, except keys of unknown types.
-func fetchKeys(ctx context.Context, client *http.Client, url string) (map[string]jose.JSONWebKey, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("the issuer's keys: %w", err)
+	if configuration.Issuer != i.Issuer {
+		return nil, errors.New("the issuer's configuration names another issuer")
 	}
-
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("the issuer's keys: %w", err)
-	}
-	defer answer.Body.Close() //nolint:errcheck // it was read
 
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil {
+	if err := i.get(ctx, client, configuration.Keys, &set); err != nil {
 		return nil, fmt.Errorf("the issuer's keys: %w", err)
 	}
 
@@ -92,62 +76,55 @@ func fetchKeys(ctx context.Context, client *http.Client, url string) (map[string
 	return found, nil
 }
 
-// transport sends requests over TLS only, with the replica's token, and fails unless the answer is 200. So no redirect
-// can take the token elsewhere, and no text of an answer reaches the log.
-type transport struct {
-	base  *http.Transport
-	token string // empty: none
-}
-
-func (i issuer) transport() (*transport, error) {
-	t := &transport{base: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}}
-
-	if i.caFile != "" {
-		pem, err := os.ReadFile(i.caFile)
+// client returns a client that trusts the CA file and follows no redirect, which could take the token elsewhere.
+func (i issuer) client() (*http.Client, error) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if i.CAFile != "" {
+		pem, err := os.ReadFile(i.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("AUTH_CA_FILE: %w", err)
 		}
-		t.base.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.base.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("AUTH_CA_FILE: %s holds no certificate in PEM", i.caFile)
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("AUTH_CA_FILE: %s holds no certificate in PEM", i.CAFile)
 		}
 	}
-
-	if i.tokenFile != "" {
-		token, err := os.ReadFile(i.tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("AUTH_TOKEN_FILE: %w", err)
-		}
-		t.token = strings.TrimSpace(string(token))
-	}
-	return t, nil
+	return &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: secure},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
 }
 
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%s is not fetched: keys must come over https", r.URL.Redacted())
-	}
-
-	if t.token != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+t.token)
-	}
-
-	answer, err := t.base.RoundTrip(r)
+// get decodes the JSON at the URL into dst. It uses TLS only, sends the replica's token, and fails unless the answer is
+// 200. No text of the answer is in its error, which is logged.
+func (i issuer) get(ctx context.Context, client *http.Client, url string, dst any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as an http.RoundTripper does
+		return fmt.Errorf("the URL: %w", err)
 	}
-	answer.Body = limitedBody{io.LimitReader(answer.Body, mostOfAnswer), answer.Body}
+	if request.URL.Scheme != "https" {
+		return fmt.Errorf("%s is not fetched: keys must come over https", request.URL.Redacted())
+	}
+
+	if i.TokenFile != "" {
+		token, err := os.ReadFile(i.TokenFile)
+		if err != nil {
+			return fmt.Errorf("AUTH_TOKEN_FILE: %w", err)
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+
+	answer, err := client.Do(request)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller wraps it
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read
 
 	if answer.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("%s answered %s", r.URL.Host, answer.Status), answer.Body.Close())
+		return fmt.Errorf("%s answered %s", request.URL.Host, answer.Status)
 	}
-	return answer, nil
-}
-
-// limitedBody reads the beginning of a body and closes the whole.
-type limitedBody struct {
-	io.Reader
-	io.Closer
+	if err := json.NewDecoder(io.LimitReader(answer.Body, mostOfAnswer)).Decode(dst); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -30,13 +31,13 @@ type keySet struct {
 
 	generation atomic.Int64 // incremented when the keys change
 	waiting    atomic.Int64 // requests in find
+	attempts   singleflight.Group
 
 	mu      sync.Mutex
 	known   map[string]jose.JSONWebKey
-	fetched time.Time     // when the keys were last fetched
-	tried   time.Time     // when the last attempt began
-	failed  error         // result of the last attempt
-	attempt chan struct{} // closed when the current attempt ends; nil: there is none
+	fetched time.Time // when the keys were last fetched
+	tried   time.Time // when the last attempt began
+	failed  error     // result of the last attempt
 }
 
 // find returns the key with the ID. If the key is unknown, find has the keys fetched, at most once per pause for all
@@ -46,31 +47,26 @@ func (s *keySet) find(ctx context.Context, id string) (key jose.JSONWebKey, why 
 		return key, ""
 	}
 
-	attempt := s.begin()
 	waiting := s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	if waiting > mostWaiting {
 		return key, reasonKeys
 	}
 
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-attempt:
-	case <-timer.C:
-		return key, reasonKeys
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s.attempt(ctx)
+	if ctx.Err() != nil {
 		return key, reasonKeys
 	}
 
 	// The attempt has ended: look again.
+	if key, ok := s.get(id); ok {
+		return key, ""
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key, ok := s.known[id]
-	switch {
-	case ok:
-		return key, ""
-	case s.failed != nil:
+	if s.failed != nil {
 		return key, reasonKeys // the issuer may have published it since
 	}
 	return key, reasonSignature
@@ -83,34 +79,36 @@ func (s *keySet) get(id string) (key jose.JSONWebKey, ok bool) {
 	return key, ok
 }
 
-// begin starts fetching the keys, unless an attempt is under way or began less than pause ago. The channel that it
-// returns is closed when there is nothing to wait for. The attempt outlives its first caller: others wait for it too.
-func (s *keySet) begin() <-chan struct{} {
+// attempt fetches the keys, once for all callers, unless the last attempt began less than pause ago. It returns when
+// that has ended, or ctx. The attempt outlives its first caller: others wait for it too.
+func (s *keySet) attempt(ctx context.Context) {
+	ended := s.attempts.DoChan("", func() (any, error) {
+		if s.begin() {
+			s.end(s.fetch(context.WithoutCancel(ctx)))
+		}
+		return nil, nil //nolint:nilnil // the result is in s
+	})
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// begin reports whether an attempt may begin now.
+func (s *keySet) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attempt != nil {
-		return s.attempt
+	if time.Since(s.tried) < pause {
+		return false
 	}
-
-	ended := make(chan struct{})
-	if !s.tried.IsZero() && time.Since(s.tried) < pause {
-		close(ended)
-		return ended
-	}
-
-	s.tried, s.attempt = time.Now(), ended
-	go func() {
-		found, err := s.fetch(context.Background()) //nolint:contextcheck // see above
-		s.end(found, err)
-	}()
-	return ended
+	s.tried = time.Now()
+	return true
 }
 
 // end records the result of an attempt.
 func (s *keySet) end(found map[string]jose.JSONWebKey, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer func() { close(s.attempt); s.attempt = nil }()
 
 	before := s.failed
 	s.failed = err
@@ -149,12 +147,7 @@ func (s *keySet) renew(ctx context.Context) {
 	s.mu.Lock()
 	due := s.known == nil || s.failed != nil || time.Since(s.fetched) >= renewEvery
 	s.mu.Unlock()
-	if !due {
-		return
-	}
-
-	select {
-	case <-s.begin():
-	case <-ctx.Done():
+	if due {
+		s.attempt(ctx)
 	}
 }

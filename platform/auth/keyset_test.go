@@ -139,34 +139,6 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// TestIssuerThatDies: a replica that has had keys once does not lose them, so that it stays ready.
-func TestIssuerThatDies(t *testing.T) {
-	t.Parallel()
-	p := &publisher{err: errors.New("away")}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
-		has := func(want bool) {
-			t.Helper()
-			if got := s.fetchedOnce(); got != want {
-				t.Errorf("has keys after %d fetches: %v, want %v", p.fetches, got, want)
-			}
-		}
-		has(false)
-
-		p.ids, p.err = []string{"a"}, nil
-		time.Sleep(RefreshEvery)
-		s.renew(t.Context())
-		has(true)
-
-		p.err = errors.New("away again")
-		time.Sleep(renewEvery)
-		s.renew(t.Context())
-		has(true)
-		if p.fetches != 3 {
-			t.Errorf("%d fetches, want 3", p.fetches)
-		}
-	})
-}
-
 // TestRenewal: the keys are fetched every five minutes, and at each look after an attempt that failed.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
@@ -186,6 +158,9 @@ func TestRenewal(t *testing.T) {
 		look(2)
 		look(3)
 		s.wantAll(t, "a", "")
+		if !s.fetchedOnce() {
+			t.Error("the keys are lost while the issuer is away")
+		}
 		p.err = nil
 		look(4)
 		look(4)

@@ -1,11 +1,11 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"sync/atomic"
 )
 
@@ -17,43 +17,34 @@ type policyFile struct {
 	log     *slog.Logger
 
 	inForce atomic.Pointer[rights]
-	seen    []byte // contents of the file when it was last parsed
 	bad     string // the last error; empty if there was none
 }
 
 // open reads the file for the first time. An error refuses the start.
 func (p *policyFile) open() error {
-	if err := p.read(); err != nil {
+	policy, err := p.read()
+	if err != nil {
 		return fmt.Errorf("AUTH_POLICY: %w", err)
 	}
+	p.inForce.Store(policy)
 	return nil
 }
 
-// read reads the file, and puts its policy in force if the file has changed and is valid.
-func (p *policyFile) read() error {
+func (p *policyFile) read() (*rights, error) {
 	source, err := os.ReadFile(p.path)
 	if err != nil {
-		return fmt.Errorf("the policy cannot be read: %w", err)
+		return nil, fmt.Errorf("the policy cannot be read: %w", err)
 	}
-	if p.bad == "" && p.inForce.Load() != nil && bytes.Equal(source, p.seen) {
-		return nil
-	}
-
-	parsed, err := parsePolicy(source, p.service)
+	policy, err := parsePolicy(source, p.service)
 	if err != nil {
-		return fmt.Errorf("the policy %s is bad: %w", p.path, err)
+		return nil, fmt.Errorf("the policy %s is bad: %w", p.path, err)
 	}
-
-	p.seen = source
-	p.inForce.Store(parsed)
-	return nil
+	return policy, nil
 }
 
-// reload rereads the file. It logs a change, and each error once.
+// reload rereads the file, and puts its policy in force if that is valid. It logs a change, and each error once.
 func (p *policyFile) reload(ctx context.Context) {
-	before := p.inForce.Load()
-	err := p.read()
-
+	policy, err := p.read()
 	switch {
 	case err != nil:
 		p.metrics.policy.Inc()
@@ -61,8 +52,9 @@ func (p *policyFile) reload(ctx context.Context) {
 			p.log.ErrorContext(ctx, "the policy in AUTH_POLICY is bad, the previous one stays in force", slog.Any("error", err))
 		}
 		p.bad = err.Error()
-	case p.inForce.Load() != before:
+	case p.bad != "" || !reflect.DeepEqual(policy, p.inForce.Load()):
 		p.bad = ""
+		p.inForce.Store(policy)
 		p.describe(ctx)
 	}
 }

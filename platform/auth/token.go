@@ -102,23 +102,18 @@ func (v *verifier) verify(ctx context.Context, token string) (claims jwt.Claims,
 	case err != nil || claims.Expiry == nil || !validSubject(claims.Subject):
 		return claims, reasonMalformed
 	}
-	return claims, v.check(claims)
-}
 
-// check returns what is wrong with the claims of a signed token.
-func (v *verifier) check(claims jwt.Claims) reason {
 	switch err := claims.ValidateWithLeeway(v.expected, skew); {
 	case err == nil:
-		return ""
+		return claims, ""
 	case errors.Is(err, jwt.ErrInvalidIssuer):
-		return reasonIssuer
+		return claims, reasonIssuer
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return reasonAudience
+		return claims, reasonAudience
 	case errors.Is(err, jwt.ErrExpired):
-		return reasonExpired
-	default: // not before, or issued at
-		return reasonEarly
+		return claims, reasonExpired
 	}
+	return claims, reasonEarly // not before, or issued at
 }
 
 // validSubject reports whether a subject can be used in a policy, a log and a database.

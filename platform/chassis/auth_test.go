@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -20,59 +19,44 @@ import (
 )
 
 // A replica is alive and not ready while it has never had the issuer's keys: a wrong AUTH_ISSUER stops a rollout. It
-// serves what needs no token, and is ready by itself when the issuer answers.
+// serves what needs no token, and becomes ready when the issuer answers.
 func TestNoReplicaIsReadyBeforeItHasTheIssuersKeys(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
-		"404": func(w http.ResponseWriter, r *http.Request) bool {
-			http.NotFound(w, r)
-			return true
-		},
-		"no answer": func(_ http.ResponseWriter, r *http.Request) bool {
-			<-r.Context().Done()
-			return true
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			issuer := authtest.New(t)
-			issuer.Answer(refuse)
-			p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
-			p.build = answersOn(t, "api")
-			r := p.run(t)
-			admin := func(path string) apptest.Answer {
-				return apptest.Get(t, fmt.Sprintf("http://%v%s", r.AdminAddr(), path))
-			}
+	issuer := authtest.New(t)
+	issuer.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
+	p.build = answersOn(t, "api")
+	r := p.run(t)
+	admin := func(path string) apptest.Answer {
+		return apptest.Get(t, fmt.Sprintf("http://%v%s", r.AdminAddr(), path))
+	}
+	waittest.Eventually(t, "not ready for want of keys", func() bool {
+		a := admin("/readyz")
+		return a.Status == http.StatusServiceUnavailable && a.Body == "not ready: the keys of AUTH_ISSUER cannot be read\n"
+	})
+	if a := admin("/livez"); a.Status != http.StatusOK {
+		t.Errorf("/livez: %s, want 200", a)
+	}
 
-			waittest.Eventually(t, "not ready for want of keys", func() bool {
-				a := admin("/readyz")
-				return a.Status == http.StatusServiceUnavailable &&
-					a.Body == "not ready: the keys of AUTH_ISSUER cannot be read\n"
-			})
-			if a := admin("/livez"); a.Status != http.StatusOK {
-				t.Errorf("/livez: %s, want 200", a)
-			}
-			api := fmt.Sprintf("http://%v", r.Addr("api"))
-			if a := apptest.Get(t, api+"/docs"); a.Status != http.StatusOK {
-				t.Errorf("/docs: %s, want 200", a)
-			}
-			if a, want := apptest.Get(t, api+"/openapi.yaml"), "version: "+strconv.Quote(lifecycle.Version()); a.Body != want {
-				t.Errorf("/openapi.yaml: %q, want %q", a.Body, want)
-			}
-			if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
-				t.Errorf("without a token: %s, want 401", a)
-			}
-			a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a"))
-			if a.Status != http.StatusServiceUnavailable || a.Code != "NOT_APPLIED" || a.Header.Get("Retry-After") == "" {
-				t.Errorf("with a token: %s, want 503 NOT_APPLIED with Retry-After", a)
-			}
+	api := fmt.Sprintf("http://%v", r.Addr("api"))
+	if a, want := apptest.Get(t, api+"/openapi.yaml"), "version: "+strconv.Quote(lifecycle.Version()); a.Body != want {
+		t.Errorf("/openapi.yaml: %q, want %q", a.Body, want)
+	}
+	if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
+		t.Errorf("without a token: %s, want 401", a)
+	}
+	a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a"))
+	if a.Status != http.StatusServiceUnavailable || a.Code != "NOT_APPLIED" || a.Header.Get("Retry-After") == "" {
+		t.Errorf("with a token: %s, want 503 NOT_APPLIED with Retry-After", a)
+	}
 
-			issuer.Answer(nil)
-			waittest.Eventually(t, "ready", func() bool { return admin("/readyz").Status == http.StatusOK })
-			if a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a")); a.Status != http.StatusNoContent {
-				t.Errorf("with a token, once ready: %s, want 204", a)
-			}
-		})
+	issuer.Answer(nil)
+	waittest.Eventually(t, "ready", func() bool { return admin("/readyz").Status == http.StatusOK })
+	if a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a")); a.Status != http.StatusNoContent {
+		t.Errorf("with a token, once ready: %s, want 204", a)
 	}
 }
 
@@ -102,23 +86,6 @@ func TestPolicyThatChangesWhileAReplicaRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	waittest.Eventually(t, "the policy is in force", func() bool { return statuses() == [2]int{204, 204} })
-}
-
-// A bad policy refuses the start of what serves an API, and of nothing else.
-func TestBadPolicyRefusesTheStart(t *testing.T) {
-	t.Parallel()
-	p := newProbe(t, dbtest.Empty(t), authtest.New(t).Environ(t, "rules: [a]"))
-	c, err := p.new(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.AddListener("api", "127.0.0.1:0", httpserver.Docs{}); err == nil ||
-		!strings.HasPrefix(err.Error(), "AUTH_POLICY: ") {
-		t.Errorf("a listener: %v", err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // answersOn returns a build that adds listeners of these names, each with a page of documentation and GET /.

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -170,11 +168,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay,
 		LogRequests: common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
-		Log: c.log, Registry: c.telemetry.Registry(),
-		// Without baggage: no code reads it, and the SDK logs any that it cannot parse.
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
-		Tracing: c.telemetry.Tracing() != nil,
-		Guard:   c.guard, Right: c.settings.Right,
+		Log: c.log, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
+		Guard: c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
@@ -188,14 +183,10 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 // identify creates the guard for all listeners, once, if AUTH is token. The replica is not ready before the guard has
 // the issuer's keys, so a wrong AUTH_ISSUER stops a rollout. It fails if the policy cannot be read.
 func (c *Chassis) identify() (err error) {
-	settings := c.common.Auth
-	if c.guard != nil || settings.Mode != config.AuthToken {
+	if c.guard != nil || c.common.Auth.Mode != config.AuthToken {
 		return nil
 	}
-	c.guard, err = auth.New(auth.Settings{
-		Service: c.name, Issuer: settings.Issuer, Audience: settings.Audience, CAFile: settings.CAFile,
-		TokenFile: settings.TokenFile, Policy: settings.Policy,
-	}, c.callers, c.log)
+	c.guard, err = auth.New(c.name, c.common.Auth, c.callers, c.log)
 	if err != nil {
 		return err
 	}

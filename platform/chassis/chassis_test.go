@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -40,7 +39,7 @@ func migrations() migrate.Source {
 	return migrate.Source{Schema: "probe", FS: fstest.MapFS{"migrations/00001_probe.sql": {Data: []byte(script)}}}
 }
 
-// probe is a service without anything of its own, unless a test adds it.
+// probe is a service that does nothing but what a test adds.
 type probe struct {
 	chassis.Service[config.Common]
 
@@ -169,7 +168,18 @@ func TestStartIsRefused(t *testing.T) {
 			apptest.Hold(t, dbtest.Dial(t, p.cfg.DatabaseURL), `SELECT pg_advisory_xact_lock(
 				('x' || left(encode(sha256('rowlock migrations of probe'), 'hex'), 16))::bit(64)::bigint)`)
 		}, "held the migration lock"},
-		"address in use": {func(p *probe) { p.cfg.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
+		"an admin address of another host": {func(p *probe) { p.cfg.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
+		"an API address of another host, at once": {func(p *probe) {
+			p.cfg.ShutdownDelay = 15 * time.Second
+			p.build = func(c *chassis.Chassis) {
+				for name, addr := range map[string]string{"api": "127.0.0.1:0", "internal": "203.0.113.1:1"} {
+					if _, err := c.AddListener(name, addr, httpserver.Docs{}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}, "203.0.113.1"},
+		"another encoding": {func(p *probe) { p.cfg.DatabaseURL = dbtest.Encoded(t, "LATIN1") }, "stores text as LATIN1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,28 +230,6 @@ func TestAReplicaWaitsForTheSchema(t *testing.T) {
 	}
 }
 
-// A database that stores text in another encoding than UTF-8 is refused, before anything is created in it.
-func TestOtherEncodingsAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, encoding := range []string{"SQL_ASCII", "LATIN1"} {
-		dsn := dbtest.Encoded(t, encoding)
-		c, err := newProbe(t, dsn, nil).new(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err = c.Run(ctx)
-		cancel()
-		if err == nil || !strings.Contains(err.Error(), "stores text as "+encoding) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v, want one sentence that names it", encoding, err)
-		}
-		err = migrate.Verify(t.Context(), dsn, migrations(), slog.New(slog.DiscardHandler))
-		if !errors.Is(err, migrate.ErrPending) {
-			t.Errorf("%s: it was migrated: %v", encoding, err)
-		}
-	}
-}
-
 // wantClosed checks that nothing of the pool is left.
 func wantClosed(t *testing.T, c *chassis.Chassis) {
 	t.Helper()
@@ -251,51 +239,6 @@ func wantClosed(t *testing.T, c *chassis.Chassis) {
 	}
 	if n := c.DB().Stats().OpenConnections; n != 0 {
 		t.Errorf("%d connections are open", n)
-	}
-}
-
-// One listener cannot be bound: those that were are given back at once, without
-// the delay of a drain.
-func TestListenersAreBoundTogether(t *testing.T) {
-	t.Parallel()
-	c, err := newProbe(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "15s"}).new(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := c.AddListener("api", "127.0.0.1:0", httpserver.Docs{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = c.AddListener("internal", "203.0.113.1:1", httpserver.Docs{}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err = c.Run(ctx); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "203.0.113.1") {
-		t.Errorf("Run: %v", err)
-	}
-	if api.Addr() == nil {
-		t.Fatal("the first listener was never bound")
-	}
-	if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", api.Addr().String()); err == nil {
-		t.Errorf("the first listener is still bound; %v", conn.Close())
-	}
-	wantClosed(t, c)
-}
-
-func TestNewRefusesBadSettings(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string]func(p *probe){
-		"a pooler without binary_parameters": func(p *probe) { p.cfg.DBPooler = "transaction" },
-		"an error of Build": func(p *probe) {
-			p.Build = func(*chassis.Chassis, config.Common) error { return errCheck }
-		},
-	} {
-		p := newProbe(t, "postgres://u@h/d?sslmode=disable", nil)
-		spoil(p)
-		if _, err := p.new(t); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
 	}
 }
 

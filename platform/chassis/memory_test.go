@@ -8,39 +8,32 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-//nolint:paralleltest // it changes the process
+// GOGC is raised, and GOMEMLIMIT is nine tenths of the container's limit, so that Go collects before the kernel kills.
+// Go has read either variable at its start, so that one that is set wins.
 func TestTuneGC(t *testing.T) {
-	before := debug.SetGCPercent(100)
-	defer debug.SetGCPercent(before)
+	gc, memory := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	defer func() { debug.SetGCPercent(gc); debug.SetMemoryLimit(memory) }()
+
 	for _, tt := range []struct {
-		environ map[string]string
-		want    int
+		gogc, memlimit string
+		gc             int
+		memory         int64
 	}{
-		{nil, gcPercent},
-		{map[string]string{"GOGC": "50"}, 100}, // Go has set it by itself
+		{"", "", gcPercent, 900},
+		{"50", "", 100, 900},
+		{"", "100MiB", gcPercent, math.MaxInt64},
 	} {
 		debug.SetGCPercent(100)
-		tuneGC(tt.environ)
-		if got := debug.SetGCPercent(100); got != tt.want {
-			t.Errorf("with %v GOGC is %d, want %d", tt.environ, got, tt.want)
-		}
-	}
-}
-
-// GOMEMLIMIT is nine tenths of the container's limit, so that Go collects before the kernel kills, unless it is set.
-func TestMemoryLimit(t *testing.T) {
-	gc, before := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
-	defer func() { debug.SetGCPercent(gc); debug.SetMemoryLimit(before) }()
-	limit := func() int64 {
 		debug.SetMemoryLimit(math.MaxInt64)
-		tuneGC(nil, memlimit.WithProvider(memlimit.Limit(1000)))
-		return debug.SetMemoryLimit(-1)
-	}
-	if got := limit(); got != 900 {
-		t.Errorf("in a container of 1000 bytes the limit is %d", got)
-	}
-	t.Setenv("GOMEMLIMIT", "100MiB") // Go has read the variable by itself
-	if got := limit(); got != math.MaxInt64 {
-		t.Errorf("with GOMEMLIMIT the limit is %d", got)
+		if tt.memlimit != "" {
+			t.Setenv("GOMEMLIMIT", tt.memlimit) // until the end, so it comes last
+		}
+		tuneGC(map[string]string{"GOGC": tt.gogc}, memlimit.WithProvider(memlimit.Limit(1000)))
+		if got := debug.SetGCPercent(100); got != tt.gc {
+			t.Errorf("%+v: GOGC is %d", tt, got)
+		}
+		if got := debug.SetMemoryLimit(-1); got != tt.memory {
+			t.Errorf("%+v: in a container of 1000 bytes the limit is %d", tt, got)
+		}
 	}
 }

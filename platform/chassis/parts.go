@@ -73,9 +73,9 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name: "API listeners",
 		Start: func(ctx context.Context) error {
-			for i, s := range c.servers {
+			for _, s := range c.servers {
 				if err := s.Listen(ctx); err != nil {
-					return errors.Join(err, closeAll(c.servers[:i]))
+					return err // which ends the process
 				}
 			}
 			return nil
@@ -85,15 +85,6 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 			return c.forServers(func(s *httpserver.Server) error { return s.Shutdown(ctx) })
 		},
 	}
-}
-
-// closeAll closes listeners that were bound but do not serve yet.
-func closeAll(servers []*httpserver.Server) error {
-	var all error
-	for _, s := range servers {
-		all = errors.Join(all, s.Close())
-	}
-	return all
 }
 
 // forServers calls do for all API listeners concurrently and joins the errors.

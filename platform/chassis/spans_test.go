@@ -22,7 +22,7 @@ func TestLastSpansAreSentAfterALongDrain(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "60000") // not by itself
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "60000") // not before the end
 
 	p := newProbe(t, dbtest.Empty(t), nil)
 	p.environ, p.cfg.ShutdownTimeout, p.cfg.ShutdownDelay = config.Environ(), 200*time.Millisecond, 0

@@ -2,17 +2,14 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 )
 
-// The values of the tag secret.
-const (
-	secretWhole = "true" // print nothing of it
-	secretURL   = "url"  // print it without its password
-)
+// secretURL is the value of the tag secret for a URL, which is printed without its password. Any other secret is masked
+// completely.
+const secretURL = "url"
 
 // field is one variable: a field of the struct and its tags.
 type field struct {
@@ -40,15 +37,10 @@ type defaulter interface{ Defaults() map[string]string }
 // helper is a configuration that describes its variables, by name.
 type helper interface{ Help() map[string]string }
 
-// inspect reads the tags of the struct that dst points to. Its errors are mistakes of the program.
-func inspect(dst any) (*layout, error) {
-	v := reflect.ValueOf(dst)
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		return nil, fmt.Errorf("config: %T is not a pointer to a struct", dst)
-	}
-
+// inspect reads the tags of the struct that dst points to. It panics on mistakes of the program.
+func inspect(dst any) *layout {
 	l := &layout{}
-	l.walk(v.Elem())
+	l.walk(reflect.ValueOf(dst).Elem())
 
 	// The outer struct may replace defaults of the structs that it embeds.
 	var defaults map[string]string
@@ -60,17 +52,11 @@ func inspect(dst any) (*layout, error) {
 		if value, ok := defaults[f.name]; ok {
 			l.fields[i].byDefault, l.fields[i].required = value, false
 		}
-
-		switch {
-		case f.help == "":
-			return nil, fmt.Errorf("config: %s has no help", f.name)
-		case f.secret != "" && f.secret != secretWhole && f.secret != secretURL:
-			return nil, fmt.Errorf("config: %s: tag secret:%q is not true or url", f.name, f.secret)
-		case slices.ContainsFunc(l.fields[:i], func(other field) bool { return other.name == f.name }):
-			return nil, fmt.Errorf("config: two fields read %s", f.name)
+		if f.help == "" || slices.ContainsFunc(l.fields[:i], func(other field) bool { return other.name == f.name }) {
+			panic("config: " + f.name + " has no help, or two fields read it")
 		}
 	}
-	return l, nil
+	return l
 }
 
 // walk adds the exported fields of v: a field with an env tag is a variable, any other struct is walked too.

@@ -22,14 +22,10 @@ func Environ() map[string]string { return env.ToMap(os.Environ()) }
 // methods of the struct and of its embedded structs.
 //
 // It returns all faults as one error, a sentence each, in the order of the fields. No sentence contains the value of a
-// variable tagged secret. After an error dst must not be used. A mistake in the struct (a field without help, two
-// fields with one name) is an error in any environment.
+// variable tagged secret. After an error dst must not be used. Load panics on a mistake in the struct: a field without
+// help, or two fields with one name.
 func Load(dst any, environ map[string]string) error {
-	l, err := inspect(dst)
-	if err != nil {
-		return err
-	}
-
+	l := inspect(dst)
 	faults := &Faults{unread: make(map[string]bool)}
 	for _, f := range l.fields {
 		if sentence := f.read(environ[f.name]); sentence != "" {
@@ -93,10 +89,8 @@ func (f field) unreadable(value string, cause error) string {
 		what = "a duration such as 500ms, 5s or 1m30s"
 	case f.value.Kind() == reflect.Bool:
 		what = "true or false"
-	case f.value.CanInt() || f.value.CanUint():
+	case f.value.CanInt():
 		what = "a whole number"
-	case f.value.CanFloat():
-		what = "a number"
 	}
 
 	return quote(value) + " is not " + what

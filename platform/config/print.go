@@ -2,43 +2,32 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"strings"
 	"text/tabwriter"
 )
 
-// Usage writes a table with the name, the default and the meaning of each variable of the struct that dst points to.
-func Usage(w io.Writer, dst any) error {
-	l, err := inspect(dst)
-	if err != nil {
-		return err
-	}
-
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, f := range l.fields {
+// Usage returns a table with the name, the default and the meaning of each variable of the struct that dst points to.
+func Usage(dst any) string {
+	var table strings.Builder
+	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	for _, f := range inspect(dst).fields {
 		value := f.byDefault
 		if f.required {
 			value = "(required)"
 		}
-		_, _ = fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.name, value, f.help) // Flush returns the error
+		_, _ = fmt.Fprintf(tw, "  %s\t%s\t%s\n", f.name, value, f.help) // a strings.Builder cannot fail
 	}
 
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("config: print the table: %w", err)
-	}
-	return nil
+	_ = tw.Flush() // as above
+	return table.String()
 }
 
 // Masked returns the values of the struct that dst points to as attributes of a log line, with secrets masked. An empty
-// secret stays empty, which shows that it is not set. Masked returns nil for a struct that [Load] refuses in any
-// environment.
+// secret stays empty, which shows that it is not set.
 func Masked(dst any) []slog.Attr {
-	l, err := inspect(dst)
-	if err != nil {
-		return nil
-	}
+	l := inspect(dst)
 	attrs := make([]slog.Attr, len(l.fields))
 	for i, f := range l.fields {
 		attrs[i] = slog.String(f.name, f.masked())

@@ -29,7 +29,7 @@ func (s *Server) log(r *request) {
 	status, took := r.status(), time.Since(r.start)
 	if omitted, ok := s.logged(r, status, took); ok {
 		attributes := s.attributes(r, status, took, r.Response().Size, omitted)
-		s.deps.Log.LogAttrs(r.Request().Context(), r.level(status), "request", attributes...)
+		s.deps.Log.LogAttrs(r.outer, r.level(status), "request", attributes...)
 	}
 }
 

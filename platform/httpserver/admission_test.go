@@ -100,10 +100,11 @@ func TestRefusesWithoutAPermit(t *testing.T) {
 				if test.leave {
 					time.AfterFunc(10*time.Millisecond, cancel)
 				}
-				start := time.Now()
-				w := httptest.NewRecorder()
+				start, w := time.Now(), httptest.NewRecorder()
 				c.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/late", http.NoBody))
 				wantProblem(t, w, problem.Overloaded, "")
+				wantProblem(t, c.do(t, "GET", "/not/served", ""), problem.NotFound, "")
+				wantMetric(t, c.registry, `http_server_requests_in_flight{server="api"}`, 1)
 				if took := time.Since(start); took != test.want {
 					t.Errorf("refused after %s, want %s", took, test.want)
 				}

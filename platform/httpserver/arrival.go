@@ -50,7 +50,6 @@ type arrivals struct {
 	mu      sync.Mutex
 	awaited list.List // of *arrival
 	bytes   int
-	armed   bool // a timer will call late
 }
 
 // arrival is the body of one request. Its methods are not safe for concurrent use; another request may cut it.
@@ -59,6 +58,7 @@ type arrival struct {
 	writer http.ResponseWriter
 	start  time.Time
 	place  *list.Element // nil: not awaited
+	late   *time.Timer
 	bytes  int
 	err    error // why it was cut
 
@@ -72,12 +72,18 @@ func (a *arrival) await() {
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
 	a.place = a.all.awaited.PushBack(a)
+	a.late = time.AfterFunc(time.Until(a.start.Add(bodyTime)), a.isLate)
 	if a.all.awaited.Len() > a.all.mostAwaited {
-		a.all.cutOldest(errCut)
+		a.all.cutOldest()
 	}
-	if !a.all.armed {
-		a.all.armed = true
-		time.AfterFunc(bodyTime, a.all.late)
+}
+
+// isLate cuts a if it has not arrived in time.
+func (a *arrival) isLate() {
+	a.all.mu.Lock()
+	defer a.all.mu.Unlock()
+	if a.place != nil {
+		a.cut(os.ErrDeadlineExceeded)
 	}
 }
 
@@ -92,13 +98,14 @@ func (a *arrival) reserve(n int) error {
 	a.bytes += n
 	a.all.bytes += n
 	for a.all.bytes > a.all.mostBytes && a.all.awaited.Len() > 0 {
-		a.all.cutOldest(errCut)
+		a.all.cutOldest()
 	}
 	return a.err
 }
 
 // end removes a from the awaited bodies. It returns an error if a was cut.
 func (a *arrival) end() error {
+	a.late.Stop()
 	a.all.mu.Lock()
 	defer a.all.mu.Unlock()
 	if a.place != nil {
@@ -119,28 +126,19 @@ func (a *arrival) release() {
 	a.bytes = 0
 }
 
-// cutOldest ends the read of the body that was awaited longest. The caller holds the lock.
-func (s *arrivals) cutOldest(why error) {
-	a, _ := s.awaited.Remove(s.awaited.Front()).(*arrival) // it holds nothing else
-	s.bytes -= a.bytes
+// cutOldest cuts the body that was awaited longest. The caller holds the lock.
+func (s *arrivals) cutOldest() {
+	oldest, _ := s.awaited.Front().Value.(*arrival) // it holds nothing else
+	oldest.cut(errCut)
+}
+
+// cut ends the read of an awaited body. The caller holds the lock.
+func (a *arrival) cut(why error) {
+	a.all.awaited.Remove(a.place)
+	a.all.bytes -= a.bytes
 	a.place, a.bytes, a.err = nil, 0, why
 	// It fails without a connection, as in some tests.
 	_ = http.NewResponseController(a.writer).SetReadDeadline(time.Unix(1, 0))
-}
-
-// late cuts the bodies whose time is over, and sets the timer for the next one.
-func (s *arrivals) late() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.awaited.Len() > 0 {
-		oldest, _ := s.awaited.Front().Value.(*arrival) // it holds nothing else
-		if left := time.Until(oldest.start.Add(bodyTime)); left > 0 {
-			time.AfterFunc(left, s.late)
-			return
-		}
-		s.cutOldest(os.ErrDeadlineExceeded)
-	}
-	s.armed = false
 }
 
 // read reads body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if unknown;
@@ -191,11 +189,11 @@ func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
 	return nil
 }
 
-// steady reports whether half of bodyTime has passed and the body arrives at MinRate or faster: a slow upload may take
+// steady reports whether half of bodyTime has passed and the body arrives at minRate or faster: a slow upload may take
 // minutes, as long as it keeps arriving.
 func (a *arrival) steady() bool {
 	took := time.Since(a.start)
-	return took > bodyTime/2 && float64(len(a.data)) >= MinRate*took.Seconds()
+	return took > bodyTime/2 && float64(len(a.data)) >= minRate*took.Seconds()
 }
 
 // Read implements io.Reader.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // echoBody answers the request's body.
@@ -49,7 +46,7 @@ func (f *fixture) awaited() (n, bytes int) {
 }
 
 // begin sends the header of a request, and a part of its body.
-func begin(t *testing.T, addr, part string) *net.TCPConn {
+func begin(t *testing.T, addr, part string) net.Conn {
 	t.Helper()
 	c := dial(t, addr)
 	if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n%s", part); err != nil {
@@ -117,56 +114,52 @@ func beginStream(t *testing.T, client *http.Client, addr string) (status func() 
 	return func() int { return <-answered }
 }
 
+// noted is a connection that notes when its read is ended.
+type noted struct {
+	http.ResponseWriter
+
+	ended time.Time
+}
+
+// SetReadDeadline implements what http.ResponseController looks for.
+func (c *noted) SetReadDeadline(time.Time) error {
+	c.ended = time.Now()
+	return nil
+}
+
 // The body that was awaited longest is cut, for their number and for their bytes.
 func TestOldestBodyIsCut(t *testing.T) {
 	t.Parallel()
-	const most = 3
-	for name, c := range map[string]struct {
-		part  string
-		bytes int
-	}{
-		"number": {"h", arrivedBytes},
-		"bytes":  {strings.Repeat("h", 20<<10), most * 32 << 10}, // each has 32 KiB
+	const most, size = 3, 20 << 10
+	for name, all := range map[string]*arrivals{
+		"number": {mostAwaited: most, mostBytes: arrivedBytes}, "bytes": {mostAwaited: 100, mostBytes: most * size},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, addr := newReceiver(t, Config{})
-			f.arrivals.mostBytes = c.bytes
-			if name == "number" {
-				f.arrivals.mostAwaited = most
+		var bodies []*arrival
+		for i := range 3 * most {
+			a := &arrival{all: all, writer: new(noted), start: time.Now()}
+			a.await()
+			if err := a.reserve(size); err != nil {
+				t.Fatalf("%s: the newest body was cut: %v", name, err)
 			}
-			var conns []*net.TCPConn
-			for i := range 3 * most {
-				conns = append(conns, begin(t, addr, c.part))
-				waittest.Eventually(t, "it is awaited", func() bool {
-					n, bytes := f.awaited()
-					return n == min(i+1, most) && bytes <= c.bytes && bytes/n > len(c.part)
-				})
-				if i < most {
-					continue
-				}
-				if a := readRaw(t, conns[i-most]); a.status != 503 || !a.closed || !strings.Contains(a.body, "OVERLOADED") {
-					t.Errorf("the oldest: %+v", a)
+
+			bodies = append(bodies, a)
+			for j, a := range bodies {
+				if cut := a.err != nil; cut != (j <= i-most) {
+					t.Errorf("%s: of %d bodies number %d was cut: %t", name, i+1, j, cut)
 				}
 			}
-			for _, other := range conns[2*most : 3*most-1] {
-				if err := other.Close(); err != nil {
-					t.Fatal(err)
-				}
+		}
+
+		for i, a := range bodies {
+			conn, _ := a.writer.(*noted)
+			if err := a.end(); errors.Is(err, errCut) != (i < 2*most) || conn.ended.IsZero() != (err == nil) {
+				t.Errorf("%s: body %d ended with %v, its connection at %s", name, i, err, conn.ended)
 			}
-			for _, c2 := range conns[3*most-1:] {
-				if _, err := io.WriteString(c2, strings.Repeat("x", 60000-len(c.part))); err != nil {
-					t.Fatal(err)
-				}
-				if a := readRaw(t, c2); a.status != 200 || len(a.body) != 60000 {
-					t.Errorf("a body that arrived: %d with %d bytes", a.status, len(a.body))
-				}
-			}
-			waittest.Eventually(t, "no body is awaited", func() bool {
-				n, bytes := f.awaited()
-				return n == 0 && bytes == 0
-			})
-		})
+			a.release()
+		}
+		if all.awaited.Len() != 0 || all.bytes != 0 {
+			t.Errorf("%s: %d bodies are awaited, with %d bytes", name, all.awaited.Len(), all.bytes)
+		}
 	}
 }
 
@@ -207,42 +200,6 @@ func TestBodiesArriveWhole(t *testing.T) {
 	}
 }
 
-// cutAt is a connection that notes when its read is ended.
-type cutAt struct {
-	http.ResponseWriter
-
-	time time.Time
-}
-
-// SetReadDeadline implements what http.ResponseController looks for.
-func (c *cutAt) SetReadDeadline(time.Time) error {
-	c.time = time.Now()
-	return nil
-}
-
-// Each body has bodyTime from its own beginning, those that come after a pause too.
-func TestEachBodyHasItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		all := &arrivals{mostAwaited: 10, mostBytes: arrivedBytes}
-		var bodies []*arrival
-		for _, pause := range []time.Duration{0, 2 * time.Second, time.Second, time.Minute} {
-			time.Sleep(pause)
-			a := &arrival{all: all, writer: new(cutAt), start: time.Now()}
-			a.await()
-			bodies = append(bodies, a)
-		}
-		time.Sleep(bodyTime)
-		synctest.Wait()
-		for _, a := range bodies {
-			conn, _ := a.writer.(*cutAt)
-			if err := a.end(); !errors.Is(err, os.ErrDeadlineExceeded) || conn.time.Sub(a.start) != bodyTime {
-				t.Errorf("a body was cut %v after its beginning: %v", conn.time.Sub(a.start), err)
-			}
-		}
-	})
-}
-
 // Streams, long bodies and extended requests hold a share of the permits: their clients may stop to send.
 func TestOpenBodiesLeavePermits(t *testing.T) {
 	t.Parallel()
@@ -255,7 +212,15 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 	})
 	f.Stream("/stream")
 	f.handle(http.MethodPost, "/extended", reading(Allowance{Timeout: time.Minute}))
-	var conns []*net.TCPConn
+	client, long := newClient(t), firstPart()+"x"
+	want := func(status int, path, body string) {
+		t.Helper()
+		if a := send(t, client, "POST", "http://"+addr+path, strings.NewReader(body)); a.status != status {
+			t.Errorf("%d bytes to %s: %d, want %d", len(body), path, a.status, status)
+		}
+	}
+
+	var conns []net.Conn
 	for range limit / lastingShare {
 		c := dial(t, addr)
 		conns = append(conns, c)
@@ -264,18 +229,11 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 		}
 		<-entered // although its body has not ended
 	}
-	client, long := newClient(t), firstPart()+"x"
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a long body beside them: %d", a.status)
-	}
-	for _, body := range []io.Reader{nil, strings.NewReader("short")} {
-		if a := send(t, client, "POST", "http://"+addr+"/extended", body); a.status != http.StatusServiceUnavailable {
-			t.Errorf("an extended request beside them: %d", a.status)
-		}
-	}
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader("short")); a.body != "short" {
-		t.Errorf("a short body beside them: %+v", a)
-	}
+	want(http.StatusServiceUnavailable, "/", long)
+	want(http.StatusServiceUnavailable, "/extended", "")
+	want(http.StatusServiceUnavailable, "/extended", "short")
+	want(http.StatusOK, "/", "short")
+
 	for _, c := range conns {
 		if _, err := io.WriteString(c, "i"); err != nil {
 			t.Fatal(err)
@@ -284,19 +242,13 @@ func TestOpenBodiesLeavePermits(t *testing.T) {
 			t.Errorf("a stream: %+v", a)
 		}
 	}
-	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.body != long {
-		t.Errorf("a long body after them: %d", a.status)
-	}
-	for range 2 * limit { // each gives its place back, whether its body was long or not
-		for _, body := range []string{"", long} {
-			a := send(t, client, "POST", "http://"+addr+"/extended", strings.NewReader(body))
-			if a.status != http.StatusOK {
-				t.Errorf("an extended request after them: %d", a.status)
-			}
-		}
+	want(http.StatusOK, "/", long)
+	for range 2 * limit { // each gives its permit back, whether its body was long or not
+		want(http.StatusOK, "/extended", "")
+		want(http.StatusOK, "/extended", long)
 	}
 	if _, bytes := f.awaited(); bytes != 0 || len(f.admission.lasting) != 0 {
-		t.Errorf("%d bytes and %d places are held", bytes, len(f.admission.lasting))
+		t.Errorf("%d bytes and %d long requests are held", bytes, len(f.admission.lasting))
 	}
 }
 
@@ -312,7 +264,7 @@ func TestMaxLasting(t *testing.T) {
 	}
 }
 
-// paced is a body of which MinRate bytes come at a time.
+// paced is a body of which minRate bytes come at a time.
 type paced struct {
 	left  int64
 	pause time.Duration
@@ -324,7 +276,7 @@ func (p *paced) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	time.Sleep(p.pause)
-	n := int(min(p.left, MinRate, int64(len(b))))
+	n := int(min(p.left, minRate, int64(len(b))))
 	p.left -= int64(n)
 	return n, nil
 }
@@ -353,8 +305,8 @@ func TestSlowBodies(t *testing.T) {
 					entered = time.Since(start)
 					return echoBody(c)
 				})
-				r := httptest.NewRequestWithContext(t.Context(), "POST", "/", &paced{c.parts * MinRate, c.pause})
-				r.ContentLength = c.parts * MinRate
+				r := httptest.NewRequestWithContext(t.Context(), "POST", "/", &paced{c.parts * minRate, c.pause})
+				r.ContentLength = c.parts * minRate
 				w := httptest.NewRecorder()
 				f.ServeHTTP(w, r)
 				if w.Code != c.status || entered != c.entered || w.Code == 200 && int64(w.Body.Len()) != r.ContentLength {

@@ -43,8 +43,7 @@ func (s *Server) rightOf(r *request) (right auth.Right) {
 
 // identify returns an error unless r has a valid token and, if it has a route, its caller has the right.
 func (s *Server) identify(r *request, right auth.Right) error {
-	in := r.Request()
-	caller, err := s.deps.Guard.Authenticate(in.Context(), in.Header)
+	caller, err := s.deps.Guard.Authenticate(r.outer, r.Request().Header)
 	if err != nil {
 		return err
 	}
@@ -58,6 +57,5 @@ func (s *Server) identify(r *request, right auth.Right) error {
 	}
 
 	r.outer = auth.WithCaller(r.outer, caller)
-	r.SetRequest(in.WithContext(r.outer))
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -26,8 +27,8 @@ func guarded(t *testing.T, i *authtest.Issuer) func(*Deps) {
 	}
 	const policy = `rules: [{subjects: [reader], services: [api], allow: [read]},
 		{subjects: [writer], services: [api], allow: [change]}, {subjects: [admin], services: [api], allow: [administer]}]`
-	guard, err := auth.New(auth.Settings{
-		Service: "api", Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: i.Environ(t, policy)["AUTH_POLICY"],
+	guard, err := auth.New("api", config.Auth{
+		Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: i.Environ(t, policy)["AUTH_POLICY"],
 	}, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,11 @@ func TestRefusedBeforeBodyAndPermit(t *testing.T) {
 		"Authorization: Bearer "+i.Token("reader")+"\r\n\r\n")
 	if a.status != http.StatusForbidden {
 		t.Errorf("without the right: %+v", a)
+	}
+	a = exchangeRaw(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nOrigin: http://y\r\nContent-Length: 5\r\n"+
+		"Authorization: Bearer "+i.Token("writer")+"\r\n\r\nh")
+	if a.status != http.StatusForbidden || !a.closed || !strings.Contains(a.body, "CROSS_SITE") {
+		t.Errorf("from another origin: %+v", a)
 	}
 	if took := time.Since(start); took >= bodyTime {
 		t.Errorf("the answers took %s", took)

@@ -76,7 +76,8 @@ func (e *endpoint) Addr() net.Addr {
 	return nil
 }
 
-// Serve answers requests until Shutdown is called. It returns nil then, while Shutdown waits for requests in flight.
+// Serve answers requests until Shutdown is called, even if that was before Serve. It returns nil then, while Shutdown
+// waits for requests in flight.
 func (e *endpoint) Serve() error {
 	ln := e.listener.Load()
 	if ln == nil {
@@ -88,29 +89,11 @@ func (e *endpoint) Serve() error {
 	return nil
 }
 
-// Close closes the listener and all connections at once.
-func (e *endpoint) Close() error {
-	return errors.Join(e.http.Close(), e.closeListener())
-}
-
-// closeListener closes the listener, which net/http does not know before Serve is called.
-func (e *endpoint) closeListener() error {
-	ln := e.listener.Load()
-	if ln == nil {
-		return nil
-	}
-	if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("the %s listener: %w", e.name, err)
-	}
-	return nil
-}
-
 // Shutdown stops accepting connections and waits for the requests in flight. If ctx ends first, it closes their
 // connections and returns an error.
 func (e *endpoint) Shutdown(ctx context.Context) error {
-	err := e.http.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("the %s listener: requests were cut off: %w", e.name, err), e.http.Close())
+	if err := e.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("the %s listener: requests were cut off: %w", e.name, err), e.http.Close())
 	}
-	return errors.Join(err, e.closeListener())
+	return nil
 }

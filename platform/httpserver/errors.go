@@ -157,14 +157,11 @@ func methodNotAllowed(c echo.Context) *problem.Error {
 }
 
 // Refuse returns the client's answer to err, using the translations of Deps.Errors, and records it for the access log
-// and the metrics. ctx must come from the HTTP request that [Request] returned. Refuse is for handlers that write
-// errors themselves, because their protocol has another form for them that the status line may not show (gRPC answers
-// 200); any other handler returns its error. The log has the same traceID.
+// and the metrics. ctx must come from the HTTP request. Refuse is for handlers that write errors themselves,
+// because their protocol has another form for them that the status line may not show (gRPC answers 200); any other
+// handler returns its error. The log has the same traceID.
 func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	r := carriedBy(ctx)
-	if r == nil { // not a request of a Server
-		return (&Server{}).problemOf(err, ""), ""
-	}
 	r.err, r.problem, r.noted = err, r.server.problemOf(err, r.method), true
 	return r.problem, r.traceID()
 }

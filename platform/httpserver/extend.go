@@ -20,14 +20,14 @@ type Allowance struct {
 	// Timeout counts from now and replaces what is left of Config.RequestTimeout.
 	Timeout time.Duration
 	// Patience bounds the wait for the body. Waiting uses it up; arriving bytes restore it, a second for
-	// MinRate bytes, up to its initial value. When it is used up, Read fails: a burst cannot pay for a long pause, and a
-	// client slower than MinRate does not hold its request until Timeout.
+	// minRate bytes, up to its initial value. When it is used up, Read fails: a burst cannot pay for a long pause, and a
+	// client slower than minRate does not hold its request until Timeout.
 	Patience time.Duration
 }
 
-// MinRate is the minimum rate, in bytes a second, for the body of an extended request, and for a body above 64 KiB
+// minRate is the minimum rate, in bytes a second, for the body of an extended request, and for a body above 64 KiB
 // before its request has a permit.
-const MinRate = 1 << 10
+const minRate = 1 << 10
 
 // Extend grants the request of c more time than Config.RequestTimeout, for a large body or long work. It replaces
 // c.Request(): the new context ends at the new deadline, when the client leaves, or when cancel is called, the body may
@@ -66,7 +66,7 @@ func Extend(c echo.Context, by Allowance) (context.CancelFunc, error) {
 	return cancel, nil
 }
 
-// slowBody is a body that may arrive until deadline, at MinRate or faster.
+// slowBody is a body that may arrive until deadline, at minRate or faster.
 type slowBody struct {
 	io.ReadCloser
 
@@ -90,13 +90,13 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	}
 
 	n, err := b.ReadCloser.Read(p)
-	b.patience = min(b.patience-time.Since(begin)+time.Duration(n)*time.Second/MinRate, b.most)
+	b.patience = min(b.patience-time.Since(begin)+time.Duration(n)*time.Second/minRate, b.most)
 	switch {
 	case errors.Is(err, io.EOF): // net/http removes it too, but perhaps before the last read
 		_ = b.conn.SetReadDeadline(time.Time{})
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, problem.InvalidField.New(
-			fmt.Sprintf("The body arrived too slowly: send at least %d bytes a second.", MinRate), problem.Cause(err))
+			fmt.Sprintf("The body arrived too slowly: send at least %d bytes a second.", minRate), problem.Cause(err))
 	}
 	return n, err //nolint:wrapcheck // an io.Reader returns the error as it is
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,40 +91,35 @@ func newFixture(t testing.TB, cfg Config, change ...func(*Deps)) *fixture {
 	return f
 }
 
-// server is what Server and Admin have in common.
-type server interface {
-	Addr() net.Addr
-	Serve() error
-}
-
 // start serves on a real listener until the test ends and returns its address.
 func (f *fixture) start(t testing.TB) string {
 	t.Helper()
-	if err := f.Listen(t.Context()); err != nil {
+	return start(t, f.endpoint)
+}
+
+func start(t testing.TB, e *endpoint) string {
+	t.Helper()
+	if err := e.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return serveUntilEnd(t, f, f.http.Close)
-}
 
-func serveUntilEnd(t testing.TB, s server, stop func() error) string {
-	t.Helper()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
+	go func() { served <- e.Serve() }()
 	t.Cleanup(func() {
-		if err := stop(); err != nil {
+		if err := errors.Join(e.http.Close(), <-served); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
 	})
-	return s.Addr().String()
+	return e.Addr().String()
 }
 
-// newClient keeps connections of its own, closed when the test ends.
+// continueTimeout is the longest time that newClient's clients wait for 100 Continue.
+const continueTimeout = 10 * time.Second
+
+// newClient returns a client whose connections are closed when the test ends.
 func newClient(t testing.TB) *http.Client {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: 10 * time.Second}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: continueTimeout}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
 		Transport: transport,
@@ -142,12 +138,17 @@ func (f *fixture) do(t testing.TB, method, target, body string, headers ...strin
 		reader = strings.NewReader(body)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), method, target, reader)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
-	}
+	addHeaders(r, headers)
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	return w
+}
+
+// addHeaders adds headers, given as names and values in turn.
+func addHeaders(r *http.Request, headers []string) {
+	for header := range slices.Chunk(headers, 2) {
+		r.Header.Add(header[0], header[1])
+	}
 }
 
 // wantProblem holds an answer to the whole form of a problem.
@@ -181,7 +182,7 @@ func answer(c echo.Context) error {
 func (f *fixture) handle(method, path string, h echo.HandlerFunc) { f.Echo().Add(method, path, h) }
 
 // dial opens a bare connection, closed when the test ends.
-func dial(t *testing.T, addr string) *net.TCPConn {
+func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", addr)
@@ -196,11 +197,7 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		t.Fatalf("a %T", c)
-	}
-	return tcp
+	return c
 }
 
 // rawAnswer is what came over a connection.
@@ -232,17 +229,16 @@ func readRaw(t *testing.T, from io.Reader) rawAnswer {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resp.Body.Close(); err != nil {
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return rawAnswer{resp.StatusCode, resp.ProtoMajor, false, resp.Header, resp.ContentLength, resp.Close, string(body)}
 }
 
 // send sends a request by client and reads the answer.
-func send(t testing.TB, client *http.Client, method, url string, body io.Reader) (a rawAnswer) {
+func send(
+	t testing.TB, client *http.Client, method, url string, body io.Reader, headers ...string,
+) (a rawAnswer) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(),
 		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.reused = c.Reused }})
@@ -250,10 +246,12 @@ func send(t testing.TB, client *http.Client, method, url string, body io.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	addHeaders(r, headers)
 	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		t.Error(err)

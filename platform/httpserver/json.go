@@ -47,7 +47,7 @@ type binder struct{}
 // JSON nor absent, and for a Content-Encoding.
 func (binder) Bind(dst any, c echo.Context) error {
 	r := c.Request()
-	if err := CheckMediaType(r.Header); err != nil {
+	if err := checkMediaType(r.Header); err != nil {
 		return err
 	}
 	if r.Body == nil || r.Body == http.NoBody {
@@ -103,8 +103,8 @@ func (serializer) Serialize(c echo.Context, v any, _ string) error {
 // Deserialize reads the body of c into dst.
 func (serializer) Deserialize(c echo.Context, dst any) error { return binder{}.Bind(dst, c) }
 
-// CheckMediaType returns 415 if the body is compressed, or if the Content-Type is neither JSON nor absent.
-func CheckMediaType(h http.Header) error {
+// checkMediaType returns 415 if the body is compressed, or if the Content-Type is neither JSON nor absent.
+func checkMediaType(h http.Header) error {
 	if err := CheckEncoding(h); err != nil {
 		return err
 	}

@@ -14,38 +14,6 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-func TestOverloaded(t *testing.T) {
-	t.Parallel()
-	const limit = 3
-	f := newFixture(t, Config{MaxInFlight: limit})
-	entered, release := make(chan struct{}), make(chan struct{})
-	f.handle(http.MethodPost, "/slow", func(c echo.Context) error {
-		entered <- struct{}{}
-		<-release
-		return answer(c)
-	})
-	answers := make(chan int, limit)
-	for range limit {
-		go func() { answers <- f.do(t, "POST", "/slow", "").Code }()
-		<-entered
-	}
-	wantProblem(t, f.do(t, "POST", "/slow", ""), problem.Overloaded, "")
-	if w := f.do(t, "GET", "/none", ""); w.Code != http.StatusNotFound {
-		t.Errorf("a path that is not served: %d", w.Code)
-	}
-	wantMetric(t, f.registry, `http_server_requests_in_flight{server="api"}`, limit)
-	close(release)
-	for range limit {
-		if code := <-answers; code != http.StatusOK {
-			t.Errorf("a request within the limit: %d", code)
-		}
-	}
-	go func() { <-entered }()
-	if w := f.do(t, "POST", "/slow", ""); w.Code != http.StatusOK {
-		t.Errorf("afterwards: %d", w.Code)
-	}
-}
-
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,10 +33,13 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// The connection lasts longer than REQUEST_TIMEOUT: the answer at the deadline still arrives.
+// A header has 5 s. Its connection lasts longer than REQUEST_TIMEOUT, so that the answer at the deadline arrives.
 func TestDeadlinesOfTheConnection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{RequestTimeout: time.Minute})
+	if f.http.ReadHeaderTimeout != 5*time.Second {
+		t.Errorf("a header has %s", f.http.ReadHeaderTimeout)
+	}
 	if f.http.ReadTimeout <= time.Minute || f.http.WriteTimeout <= f.http.ReadTimeout {
 		t.Errorf("a body has %s, its answer %s", f.http.ReadTimeout, f.http.WriteTimeout)
 	}
@@ -96,61 +67,19 @@ func TestBodyLimit(t *testing.T) {
 	wantProblem(t, f.do(t, "PUT", "/", body(limit+1)), problem.MethodNotAllowed, "")
 
 	// A client hears of it although it is still sending, and before it sends when it asks.
-	addr, client := f.start(t), newClient(t)
+	addr, client, start := f.start(t), newClient(t), time.Now()
 	for _, size := range []int{limit, limit + 1, 10 << 20} {
-		for _, length := range []int64{int64(size), -1} { // declared and chunked
-			for _, expect := range []string{"", "100-continue"} {
-				r, err := http.NewRequestWithContext(
-					t.Context(),
-					http.MethodPost,
-					"http://"+addr,
-					io.NopCloser(strings.NewReader(body(size))),
-				)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.ContentLength = length
-				if expect != "" {
-					r.Header.Set("Expect", expect)
-				}
-				resp, err := client.Do(r)
-				if err != nil {
-					t.Fatalf("%d bytes (%d, %q): %v", size, length, expect, err)
-				}
-				if want := map[bool]int{true: 200, false: 413}[size <= limit]; resp.StatusCode != want ||
-					(size > limit) != resp.Close {
-					t.Errorf("%d bytes (%d, %q): %d, close %v", size, length, expect, resp.StatusCode, resp.Close)
-				}
-				if err := resp.Body.Close(); err != nil {
-					t.Error(err)
+		for _, expect := range [][]string{nil, {"Expect", "100-continue"}} {
+			declared, chunked := strings.NewReader(body(size)), io.MultiReader(strings.NewReader(body(size)))
+			for _, body := range []io.Reader{declared, chunked} {
+				a := send(t, client, "POST", "http://"+addr, body, expect...)
+				if want := map[bool]int{true: 200, false: 413}[size <= limit]; a.status != want || (want == 413) != a.closed {
+					t.Errorf("%d bytes in a %T (%q): %d, close %v", size, body, expect, a.status, a.closed)
 				}
 			}
 		}
 	}
-}
-
-// A client that waits for 100 Continue gets it at once, and its answer when it has sent the body.
-func TestContinue(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	f.handle(http.MethodPost, "/", answer)
-	c := dial(t, f.start(t))
-	start := time.Now()
-	for _, step := range []struct {
-		send string
-		want int
-	}{
-		{"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", http.StatusContinue},
-		{"hello", http.StatusOK},
-	} {
-		if _, err := io.WriteString(c, step.send); err != nil {
-			t.Fatal(err)
-		}
-		if a := readRaw(t, c); a.status != step.want {
-			t.Errorf("%q: %+v, want %d", step.send, a, step.want)
-		}
-	}
-	if took := time.Since(start); took >= bodyTime {
-		t.Errorf("answered after %s", took)
+	if took := time.Since(start); took >= continueTimeout {
+		t.Errorf("a client that asked was not told to continue: the answers took %s", took)
 	}
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,7 +26,7 @@ func (s *Server) use() {
 		s.observe,         // span, metrics and log line, by route template; turns an error into the answer
 		s.authorize,       // no valid token: 401; no rule allows the caller: 403
 		refuseCrossSite(), // a change sent by a page of another origin: 403
-		s.timeout(),       // REQUEST_TIMEOUT becomes the deadline of the context, in a copy of the request
+		s.timeout,         // REQUEST_TIMEOUT becomes the deadline of the context, in a copy of the request
 		s.limitBody(),     // above MAX_BODY: 413
 		s.admit,           // reads the body, or the first part of a long one, within 5 s; above MAX_IN_FLIGHT: 503
 		recoverPanic(),    // a panic becomes INTERNAL, logged with its stack
@@ -110,11 +111,13 @@ func (s *Server) limitBody() echo.MiddlewareFunc {
 
 // timeout ends the request's context after REQUEST_TIMEOUT. errors.go decides what a deadline means: it does not prove
 // that nothing was applied.
-func (s *Server) timeout() echo.MiddlewareFunc {
-	return middleware.ContextTimeoutWithConfig(middleware.ContextTimeoutConfig{
-		Timeout:      s.cfg.RequestTimeout,
-		ErrorHandler: func(err error, _ echo.Context) error { return err },
-	})
+func (s *Server) timeout(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, cancel := context.WithTimeout(requestOf(c).outer, s.cfg.RequestTimeout)
+		defer cancel()
+		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
 }
 
 // recoverPanic turns a panic into an error with its stack.

@@ -15,7 +15,7 @@ const (
 	failuresBeforeUnready = 3
 )
 
-// Readiness decides whether a replica should get requests: after its start, while it does not drain, once every
+// Readiness decides whether a replica should get requests: after its start, while it does not drain, once its
 // requirement is met, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
 // failed. An outage shorter than 10 s changes nothing: requests are answered 503 meanwhile, which a service without any
 // ready replica could not do.
@@ -23,21 +23,15 @@ type Readiness struct {
 	ping func(ctx context.Context) error
 
 	mu       sync.Mutex
-	required []requirement
+	met      func() bool // nil: nothing is required
+	missing  string
 	started  bool
 	draining bool
 	failures int // in a row
 	success  time.Time
 }
 
-// requirement is something that a replica needs before its first request.
-type requirement struct {
-	met     func() bool
-	missing string // the reason to report until it is met
-}
-
-// NewReadiness returns a Readiness that is not ready. ping must return when its context ends; nil means that there is
-// no database.
+// NewReadiness returns a Readiness that is not ready. ping must return when its context ends.
 func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 	return &Readiness{ping: ping}
 }
@@ -47,7 +41,7 @@ func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 func (r *Readiness) Require(met func() bool, missing string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.required = append(r.required, requirement{met, missing})
+	r.met, r.missing = met, missing
 }
 
 // Started marks the replica as migrated and serving.
@@ -75,22 +69,14 @@ func (r *Readiness) Ready() (ready bool, why string) {
 		return false, "starting"
 	case r.failures >= failuresBeforeUnready && time.Since(r.success) > freshFor:
 		return false, "the database cannot be reached"
-	}
-
-	for _, needed := range r.required {
-		if !needed.met() {
-			return false, needed.missing
-		}
+	case r.met != nil && !r.met():
+		return false, r.missing
 	}
 	return true, ""
 }
 
 // Run pings the database every second. It returns nil when ctx ends.
 func (r *Readiness) Run(ctx context.Context) error {
-	if r.ping == nil {
-		<-ctx.Done()
-		return nil
-	}
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
 	for {

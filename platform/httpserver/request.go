@@ -47,13 +47,8 @@ func requestOf(c echo.Context) *request {
 // Error answers err as if the handler had returned it. echo's Error would pass on its own context, without the request.
 func (r *request) Error(err error) { r.server.handleError(err, r) }
 
-// requestKey is the key of the request in a context.Context.
+// requestKey is the key of the request in its context, for Refuse and ProblemOf.
 type requestKey struct{}
-
-// carry adds the request to ctx, for Refuse and ProblemOf.
-func (r *request) carry(ctx context.Context) context.Context {
-	return context.WithValue(ctx, requestKey{}, r)
-}
 
 // carriedBy returns the request in ctx; nil if there is none.
 func carriedBy(ctx context.Context) *request {
@@ -61,21 +56,11 @@ func carriedBy(ctx context.Context) *request {
 	return r
 }
 
-// Request returns the HTTP request of c for a handler that calls Refuse, with a context that leads back to it.
-func Request(c echo.Context) *http.Request {
-	in := c.Request()
-	if r := requestOf(c); r != nil {
-		return in.WithContext(r.carry(in.Context()))
-	}
-	return in
-}
-
 // begin wraps the context of a request whose route has handler.
 func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) *request {
 	in := c.Request()
-	r := &request{
-		Context: c, server: s, start: time.Now(), method: in.Method, handler: handler, outer: in.Context(), body: in.Body,
-	}
+	r := &request{Context: c, server: s, start: time.Now(), method: in.Method, handler: handler, body: in.Body}
+	r.outer = context.WithValue(in.Context(), requestKey{}, r)
 	r.answer = newAnswerWriter(c.Response().Writer, s.partTime, r.start.Add(s.http.WriteTimeout))
 	c.Response().Writer = &r.answer
 

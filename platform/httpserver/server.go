@@ -3,19 +3,15 @@ package httpserver
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/auth"
@@ -63,11 +59,8 @@ type Deps struct {
 	Log *slog.Logger
 	// Registry receives the metrics; required. Several servers may share it.
 	Registry prometheus.Registerer
-	// TracerProvider and Propagator are used only when Tracing is true.
+	// TracerProvider creates the spans; nil: tracing is off, and no request pays for it.
 	TracerProvider trace.TracerProvider
-	Propagator     propagation.TextMapPropagator
-	// Tracing enables spans; without it no request pays for them.
-	Tracing bool
 	// Guard identifies callers and checks their rights; nil admits all requests.
 	Guard *auth.Guard
 	// Right returns the right that a request needs, by its method and its route's template; nil selects
@@ -86,27 +79,15 @@ const (
 	defaultRequestTimeout = 10 * time.Second
 )
 
-// withDefaults replaces zeros with defaults, and refuses what cannot work.
-func (c Config) withDefaults() (Config, error) {
-	if c.Name == "" {
-		return c, errors.New("httpserver: the listener has no name")
-	}
-	if c.MaxBody < 0 || c.MaxInFlight < 0 || c.MaxLasting < 0 || c.RequestTimeout < 0 || c.ShutdownDelay < 0 {
-		return c, errors.New("httpserver: a limit or a duration is negative")
-	}
-
+// withDefaults replaces zeros with defaults.
+func (c Config) withDefaults() Config {
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, defaultMaxInFlight)
 	share := max(c.MaxInFlight/lastingShare, 1)
 	c.MaxLasting = min(cmp.Or(c.MaxLasting, share), share)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, defaultRequestTimeout)
-
 	c.LogRequests = cmp.Or(c.LogRequests, logErrors)
-	if !slices.Contains([]string{logAll, logErrors, logNone}, c.LogRequests) {
-		return c, fmt.Errorf("httpserver: LOG_REQUESTS %q is not all, errors or none", c.LogRequests)
-	}
-
-	return c, nil
+	return c
 }
 
 // Server is one API listener. Register routes on Echo, then call Listen, Serve and, from another goroutine, Shutdown.
@@ -128,17 +109,10 @@ type Server struct {
 	partTime  time.Duration // partTime of slowreader.go; shorter in tests
 }
 
-// New creates a server and registers its metrics, labelled with its name. It fails if a setting cannot work or the
-// contract is not YAML.
-func New(cfg Config, deps Deps) (*Server, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("httpserver: Deps.Log and Deps.Registry are required")
-	}
-
+// New creates a server and registers its metrics, labelled with its name. It fails if the registry has them already or
+// the contract is not YAML.
+func New(cfg Config, deps Deps) (_ *Server, err error) {
+	cfg = cfg.withDefaults()
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
 	}
@@ -156,7 +130,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 
-	if deps.Tracing {
+	if deps.TracerProvider != nil {
 		s.tracer = deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
 	}
 

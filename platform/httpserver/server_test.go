@@ -5,37 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	deps := Deps{Log: log, Registry: reg}
-	newFixture(t, Config{Name: "taken"}, func(d *Deps) { d.Registry = reg })
-	for name, c := range map[string]struct {
-		cfg  Config
-		deps Deps
-	}{
-		"no name":         {Config{}, deps},
-		"negative limit":  {Config{Name: "a", MaxBody: -1}, deps},
-		"unknown logging": {Config{Name: "a", LogRequests: "some"}, deps},
-		"no log":          {Config{Name: "a"}, Deps{Registry: reg}},
-		"no registry":     {Config{Name: "a"}, Deps{Log: log}},
-		"no contract":     {Config{Name: "b", Docs: Docs{OpenAPI: []byte("a: [")}}, deps},
-		"name taken":      {Config{Name: "taken"}, deps},
-	} {
-		if _, err := New(c.cfg, c.deps); err == nil {
-			t.Errorf("%s: accepted", name)
+	f := newFixture(t, Config{Name: "taken"})
+	for _, cfg := range []Config{{Name: "taken"}, {Name: "other", Docs: Docs{OpenAPI: []byte("a: [")}}} {
+		if _, err := New(cfg, f.deps); err == nil {
+			t.Errorf("%+v was accepted", cfg)
 		}
 	}
 }
@@ -69,7 +54,7 @@ func TestMethods(t *testing.T) {
 	}
 	for _, path := range []string{"/own", "/first"} {
 		if w = f.do(t, "HEAD", path, ""); w.Header().Get("X-Own") != "yes" {
-			t.Errorf("HEAD of its own: %s: %v", path, w.Header())
+			t.Errorf("HEAD has a separate handler: %s: %v", path, w.Header())
 		}
 	}
 	if w = f.do(t, "HEAD", "/things/1", ""); w.Code != http.StatusOK {
@@ -108,6 +93,10 @@ func TestErrors(t *testing.T) {
 	domain := errors.New("no such thing")
 	missing := problem.Define("THING_NOT_FOUND", http.StatusNotFound, "")
 	f := newFixture(t, Config{}, func(d *Deps) {
+		d.WriteError = func(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
+			w.Header().Set("X-Error", e.Kind().Code()+" at "+r.URL.Path)
+			return problem.Write(w, e, traceID)
+		}
 		d.Errors = []func(error) *problem.Error{
 			func(error) *problem.Error { return nil },
 			func(err error) *problem.Error {
@@ -149,6 +138,9 @@ func TestErrors(t *testing.T) {
 		wantProblem(t, f.do(t, method, "/canceled", ""), outcome, "")
 		w := f.do(t, method, "/bug", "")
 		d := wantProblem(t, w, problem.Internal, "")
+		if got := w.Header().Get("X-Error"); got != "INTERNAL at /bug" {
+			t.Errorf("the error was written with %q", got)
+		}
 		if strings.Contains(w.Body.String(), "secret") || w.Header().Get("Location") != "" {
 			t.Errorf("the answer gives away too much: %v %s", w.Header(), w.Body)
 		}

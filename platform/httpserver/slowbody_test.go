@@ -20,13 +20,13 @@ type deadlines struct {
 
 func (d deadlines) Write(p []byte) (int, error) { return d.ResponseWriter.Write(p) }
 
-// SetReadDeadline succeeds, as that of a TCP connection does, also when the other end is closed.
+// SetReadDeadline succeeds when the other end is closed, as a TCP connection does.
 func (d deadlines) SetReadDeadline(t time.Time) error {
 	_ = d.Conn.SetReadDeadline(t)
 	return nil
 }
 
-// A client below MinRate is cut, whatever it sent before; one above it may take until the end, and one that waits for a
+// A client below minRate is cut, whatever it sent before; one above it may take until the end, and one that waits for a
 // handler that does not read is not to blame.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
@@ -46,14 +46,11 @@ func TestSlowBody(t *testing.T) {
 		within time.Duration // this time it is cut, 0 for a body that arrives
 	}{
 		"2 bytes each 8 s":      {times(75, send(2), rest(8*time.Second)), 0, patience + time.Second},
-		"silence":               {times(1, rest(time.Minute)), 0, patience},
 		"a burst, then silence": {append(times(1, send(1<<20)), rest(time.Minute)), 0, patience},
 		"a burst, then 2 bytes": {
 			append(times(1, send(1<<20)), times(9, rest(4*time.Second), send(2))...), 0, patience + time.Second,
 		},
 		"1 KiB a second for 5 min":  {times(300, send(1<<10), rest(time.Second)), 0, 0},
-		"10 KiB each 9 s for 5 min": {times(33, send(10<<10), rest(9*time.Second)), 0, 0},
-		"half of it":                {times(300, send(1<<9), rest(time.Second)), 0, 2 * patience},
 		"a handler that is slow":    {times(30, send(100)), time.Minute / 4, 0},
 		"fast enough, but too long": {times(700, send(1100), rest(time.Second)), 0, timeout},
 	} {

@@ -119,34 +119,3 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 		})
 	}
 }
-
-// writeDeadlines is a connection that notes the deadline of each part of an answer.
-type writeDeadlines struct {
-	http.ResponseWriter
-
-	of []time.Time
-}
-
-func (w *writeDeadlines) Write(p []byte) (int, error) { return len(p), nil }
-
-// SetWriteDeadline implements what http.ResponseController looks for.
-func (w *writeDeadlines) SetWriteDeadline(t time.Time) error {
-	w.of = append(w.of, t)
-	return nil
-}
-
-// The parts of an answer together have no longer than the whole.
-func TestPartsEndWithTheAnswer(t *testing.T) {
-	t.Parallel()
-	conn := new(writeDeadlines)
-	by := time.Now().Add(time.Minute)
-	for _, partTime := range []time.Duration{time.Second, time.Hour} {
-		w := newAnswerWriter(conn, partTime, by)
-		if _, err := w.Write(make([]byte, unhurried+1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(conn.of) != 2 || !conn.of[0].Before(by) || !conn.of[1].Equal(by) {
-		t.Errorf("the deadlines are %v, that of the answer is %v", conn.of, by)
-	}
-}

@@ -33,12 +33,11 @@ func (s *Server) startSpan(r *request) trace.Span {
 	in := r.Request()
 	name, attributes := described(in, r)
 
-	ctx := s.deps.Propagator.Extract(r.outer, propagation.HeaderCarrier(in.Header))
+	// Without baggage: no code reads it, and the SDK logs any that it cannot parse.
+	ctx := propagation.TraceContext{}.Extract(r.outer, propagation.HeaderCarrier(in.Header))
 	ctx, span := s.tracer.Start( //nolint:spancheck // the caller ends it
 		ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-
-	r.outer = r.carry(ctx)
-	r.SetRequest(in.WithContext(r.outer))
+	r.outer = ctx
 	return span //nolint:spancheck // as above
 }
 
@@ -113,9 +112,6 @@ func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 // span. The result fits RegisterHandlersOptions of generated code.
 func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
 	all := make(map[string][]echo.MiddlewareFunc, len(names)) // not nil: a service may add to it
-	if ops == nil {
-		return all
-	}
 	for id, name := range names {
 		all[id] = []echo.MiddlewareFunc{Operation(ops, name)}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
@@ -26,7 +25,7 @@ func tracedFixture(t *testing.T, change ...func(*Deps)) (*fixture, *tracetest.Sp
 	spans := tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
 	f := newFixture(t, Config{LogRequests: "all"}, append(change, func(d *Deps) {
-		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
+		d.TracerProvider = provider
 	})...)
 	return f, spans
 }
@@ -95,8 +94,7 @@ func TestTracing(t *testing.T) {
 	}
 }
 
-// A client that does not want to be traced is not, and the trace of its own still
-// finds its request in the log.
+// A client that does not want to be traced is not, and its trace id still finds its request in the log.
 func TestUnsampledTraceparent(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
@@ -112,7 +110,7 @@ func TestUnsampledTraceparent(t *testing.T) {
 // The span of an operation and the client learn the same about an error.
 func TestProblemOfIsTheAnswer(t *testing.T) {
 	t.Parallel()
-	f, _ := tracedFixture(t)
+	f := newFixture(t, Config{})
 	for method, want := range map[string]problem.Kind{"GET": problem.NotApplied, "POST": problem.OutcomeUnknown} {
 		f.handle(method, "/late", func(c echo.Context) error {
 			err := fmt.Errorf("in an operation: %w", context.DeadlineExceeded)
@@ -129,33 +127,28 @@ func TestProblemOfIsTheAnswer(t *testing.T) {
 }
 
 // A request whose span is recorded is an exemplar of its duration, which /metrics shows to a scraper that asks for
-// OpenMetrics; a request that is not sampled, or of a server without tracing, is none.
+// OpenMetrics; a request that is not sampled is none.
 func TestExemplars(t *testing.T) {
 	t.Parallel()
 	const sampled, unsampled = "4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4736"
-	traced, _ := tracedFixture(t)
-	for name, c := range map[string]struct {
-		f    *fixture
-		want bool
-	}{"with tracing": {traced, true}, "without": {newFixture(t, Config{}), false}} {
-		c.f.handle(http.MethodGet, "/a/:id", answer)
-		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
-		c.f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
-		admin := NewAdmin(AdminConfig{Gatherer: c.f.registry, Readiness: NewReadiness(nil)}, slog.New(slog.DiscardHandler))
-		for accept, want := range map[string]bool{
-			"application/openmetrics-text;version=1.0.0": c.want, "text/plain;version=0.0.4": false,
-		} {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
-			r.Header.Set("Accept", accept)
-			w := httptest.NewRecorder()
-			admin.http.Handler.ServeHTTP(w, r)
-			page := w.Body.String()
-			if got := strings.Contains(page, `trace_id="`+sampled+`"`); got != want {
-				t.Errorf("%s: %s: an exemplar of the sampled request: %t, want %t\n%s", name, accept, got, want, page)
-			}
-			if strings.Contains(page, unsampled) || !strings.Contains(page, "_count{") {
-				t.Errorf("%s: %s: an exemplar of the other request, or no metrics:\n%s", name, accept, page)
-			}
+	f, _ := tracedFixture(t)
+	f.handle(http.MethodGet, "/a/:id", answer)
+	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
+	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
+	admin := NewAdmin(AdminConfig{Gatherer: f.registry, Readiness: NewReadiness(there)}, slog.New(slog.DiscardHandler))
+	for accept, want := range map[string]bool{
+		"application/openmetrics-text;version=1.0.0": true, "text/plain;version=0.0.4": false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		admin.http.Handler.ServeHTTP(w, r)
+		page := w.Body.String()
+		if got := strings.Contains(page, `trace_id="`+sampled+`"`); got != want {
+			t.Errorf("%s: an exemplar of the sampled request: %t, want %t\n%s", accept, got, want, page)
+		}
+		if strings.Contains(page, unsampled) || !strings.Contains(page, "_count{") {
+			t.Errorf("%s: an exemplar of the other request, or no metrics:\n%s", accept, page)
 		}
 	}
 }

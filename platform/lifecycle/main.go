@@ -26,7 +26,7 @@ type Program struct {
 	Name string
 	// Summary says in one line what the binary is for; --help prints it.
 	Summary string
-	// Config returns a pointer to a new configuration struct; --help prints its variables. If nil, there is no table.
+	// Config returns a pointer to a new configuration struct; --help prints its variables.
 	Config func() any
 	// Commands are the commands of the binary besides version, at least one; the first is the default.
 	Commands []Command
@@ -48,44 +48,43 @@ type Command struct {
 func Main(p Program, args []string, environ map[string]string, stdout, stderr io.Writer) int {
 	p.Commands = append(slices.Clip(p.Commands), Command{
 		Name: "version", Help: "print the version",
-		Run: func(context.Context, map[string]string) error { return p.printVersion(stdout) },
+		Run: func(context.Context, map[string]string) error { return printTo(stdout, p.version()) },
 	})
 
-	status := exitError
-	var err error
+	cmd, err := p.find(args)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "%s: %v; run %s --help\n", p.Name, err, p.Name)
+		return exitUsage
+	}
 	if slices.ContainsFunc(args, asksForHelp) {
-		err = p.printHelp(stdout)
-	} else if cmd, bad := p.find(args); bad != nil {
-		status, err = exitUsage, fmt.Errorf("%w; run %s --help", bad, p.Name)
-	} else {
-		ctx, stop := notifyContext(context.Background())
-		defer stop()
-		err = cmd.Run(ctx, environ)
+		cmd.Run = func(context.Context, map[string]string) error { return printTo(stdout, p.help()) }
 	}
 
-	if err == nil {
-		return exitOK
+	// After the first signal these signals have their default effect again.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	if err := cmd.Run(ctx, environ); err != nil {
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return exitError
 	}
-
-	_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
-	return status
+	return exitOK
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM. After that these signals have their default
-// effect again.
-func notifyContext(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+func printTo(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
 }
 
 func asksForHelp(arg string) bool {
 	return strings.TrimLeft(arg, "-") == "help" || arg == "-h"
 }
 
-// find returns the command that args name, or the first one if args are empty.
+// find returns the command that args name, or the first one if args are empty or ask for help.
 func (p Program) find(args []string) (Command, error) {
-	if len(args) == 0 {
+	if len(args) == 0 || slices.ContainsFunc(args, asksForHelp) {
 		return p.Commands[0], nil
 	}
 
@@ -113,8 +112,8 @@ func (p Program) find(args []string) (Command, error) {
 	return p.Commands[i], nil
 }
 
-// printHelp prints the commands and the table of variables.
-func (p Program) printHelp(w io.Writer) error {
+// help returns the commands and the table of variables.
+func (p Program) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
 
@@ -126,17 +125,7 @@ func (p Program) printHelp(w io.Writer) error {
 		_, _ = fmt.Fprintf(commands, "  %s\t%s\n", c.Name, c.Help) // writes to a strings.Builder, which cannot fail
 	}
 
-	err := commands.Flush()
-	if err == nil && p.Config != nil {
-		b.WriteString("\nEnvironment:\n")
-		err = config.Usage(&b, p.Config())
-	}
-
-	if err == nil {
-		_, err = io.WriteString(w, b.String())
-	}
-	if err != nil {
-		return fmt.Errorf("print help: %w", err)
-	}
-	return nil
+	_ = commands.Flush() // as above
+	b.WriteString("\nEnvironment:\n" + config.Usage(p.Config()))
+	return b.String()
 }

@@ -157,19 +157,3 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatCannotBePrintedIsAnError(t *testing.T) {
-	t.Parallel()
-	for _, arg := range []string{"version", "--help"} {
-		var calls []string
-		var stderr bytes.Buffer
-		status := lifecycle.Main(program(&calls), []string{arg}, nil, brokenWriter{}, &stderr)
-		if status != 1 || !strings.Contains(stderr.String(), errBoom.Error()) {
-			t.Errorf("%s: status %d, stderr %q", arg, status, &stderr)
-		}
-	}
-}
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBoom }

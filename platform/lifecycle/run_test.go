@@ -52,7 +52,7 @@ func expect(t *testing.T, j *journal, want ...string) {
 
 const timeout = 20 * time.Second
 
-// bubble runs a test with a clock of its own and a context that ends after a minute.
+// bubble runs a test with a fake clock and a context that ends after a minute.
 func bubble(t *testing.T, test func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

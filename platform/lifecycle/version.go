@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 )
@@ -24,10 +23,6 @@ func Version() string {
 	return "devel"
 }
 
-func (p Program) printVersion(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s %s (%s, %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	if err != nil {
-		return fmt.Errorf("print the version: %w", err)
-	}
-	return nil
+func (p Program) version() string {
+	return fmt.Sprintf("%s %s (%s, %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

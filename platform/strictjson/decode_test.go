@@ -185,16 +185,3 @@ func TestRequiredMembers(t *testing.T) {
 		t.Error("an absent body stands for a required member, or does not for optional ones")
 	}
 }
-
-// What only the program can get wrong is not the client's fault.
-func TestUnmarshalBugs(t *testing.T) {
-	t.Parallel()
-	for name, dst := range map[string]any{
-		"no pointer": everything{}, "nil": nil, "nil pointer": (*everything)(nil),
-	} {
-		err := Unmarshal([]byte("{}"), dst)
-		if _, blamed := errors.AsType[*problem.Error](err); err == nil || blamed {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

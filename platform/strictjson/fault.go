@@ -113,13 +113,10 @@ func path(pointer jsontext.Pointer) string {
 // than a card number.
 func looksLikeName(name string) bool {
 	const mostDigits = 12
-	digits := len(name) - len(strings.Map(func(r rune) rune {
-		if '0' <= r && r <= '9' {
-			return -1
-		}
-		return r
-	}, name))
-	return memberName.MatchString(name) && digits <= mostDigits
+	return memberName.MatchString(name) && len(digit.FindAllString(name, -1)) <= mostDigits
 }
 
-var memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var (
+	memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	digit      = regexp.MustCompile(`\d`)
+)

@@ -1,7 +1,6 @@
 package strictjson
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -143,24 +142,6 @@ func (letters) Read(p []byte) (int, error) {
 		p[i] = 'x'
 	}
 	return len(p), nil
-}
-
-// A long body passes through a buffer that does not grow with it.
-func TestStringsOfALongBody(t *testing.T) {
-	t.Parallel()
-	want := make([]string, 50_000)
-	for i := range want {
-		want[i] = strings.Repeat("é", i%50) + "x"
-	}
-	body, err := json.Marshal(map[string][]string{"items": want})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := NewStrings(strings.NewReader(string(body)), "items", 2000)
-	got, err := all(s)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%d strings, %v", len(got), err)
-	}
 }
 
 func FuzzStrings(f *testing.F) {

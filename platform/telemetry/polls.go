@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -19,12 +18,10 @@ const (
 // maxHeld bounds the spans that are held for one poll. A poll that finds nothing creates only a few.
 const maxHeld = 256
 
-// idlePolls holds back the spans of a poll until the poll ends, and drops them if it found nothing. While no poll is
-// open, it costs one read of a counter.
+// idlePolls holds back the spans of a poll until the poll ends, and drops them if it found nothing.
 type idlePolls struct {
 	sdktrace.SpanProcessor
 
-	open atomic.Int64
 	mu   sync.Mutex
 	held map[trace.TraceID][]sdktrace.ReadOnlySpan // by open poll
 }
@@ -38,7 +35,6 @@ func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
 	if attributeOf(s, attributePoll).AsBool() && !s.Parent().IsValid() {
 		p.mu.Lock()
 		p.held[s.SpanContext().TraceID()] = nil
-		p.open.Add(1)
 		p.mu.Unlock()
 	}
 	p.SpanProcessor.OnStart(parent, s)
@@ -46,14 +42,12 @@ func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
 
 // OnEnd passes a span on, at once or when its poll ends.
 func (p *idlePolls) OnEnd(s sdktrace.ReadOnlySpan) {
-	if p.open.Load() > 0 {
-		held, pass := p.release(s)
-		if !pass {
-			return
-		}
-		for _, below := range held {
-			p.SpanProcessor.OnEnd(below)
-		}
+	held, pass := p.release(s)
+	if !pass {
+		return
+	}
+	for _, below := range held {
+		p.SpanProcessor.OnEnd(below)
 	}
 	p.SpanProcessor.OnEnd(s)
 }
@@ -70,7 +64,6 @@ func (p *idlePolls) release(s sdktrace.ReadOnlySpan) (held []sdktrace.ReadOnlySp
 		return nil, true
 	case !s.Parent().IsValid(): // the poll itself
 		delete(p.held, id)
-		p.open.Add(-1)
 		return held, attributeOf(s, attributeFound).AsInt64() > 0 || s.Status().Code == codes.Error
 	case len(held) < maxHeld:
 		p.held[id] = append(held, s)

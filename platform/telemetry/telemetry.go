@@ -38,7 +38,6 @@ type Config struct {
 type Telemetry struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
-	tracing  trace.TracerProvider
 	sdk      *sdktrace.TracerProvider // nil when tracing is off
 }
 
@@ -65,7 +64,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
 	}
 
-	t := &Telemetry{logger: slog.New(handler), registry: registry, tracing: noop.NewTracerProvider()}
+	t := &Telemetry{logger: slog.New(handler), registry: registry}
 
 	// Before the first exporter exists: gRPC's logger must not change while it is used.
 	if cfg.CaptureGlobals {
@@ -81,7 +80,6 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: tracing: %w", err)
 		}
-		t.tracing = t.sdk
 	}
 
 	return t, nil
@@ -94,7 +92,12 @@ func (t *Telemetry) Logger() *slog.Logger { return t.logger }
 func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
 
 // TracerProvider returns the provider of tracers: a no-op if tracing is off, never nil.
-func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracing }
+func (t *Telemetry) TracerProvider() trace.TracerProvider {
+	if t.sdk == nil {
+		return noop.NewTracerProvider()
+	}
+	return t.sdk
+}
 
 // Tracing returns the tracer provider if tracing is on, else nil. It is for packages that leave out their
 // instrumentation if tracing is off.
@@ -102,7 +105,7 @@ func (t *Telemetry) Tracing() trace.TracerProvider {
 	if t.sdk == nil {
 		return nil
 	}
-	return t.tracing
+	return t.sdk
 }
 
 // Shutdown sends the waiting spans, until ctx ends, and stops the exporter. Logger and registry stay usable. A second

@@ -71,7 +71,7 @@ func (c collector) start(t *testing.T, protocol string) string {
 
 // Both protocols work from the variables alone. The SDK reads them from the process, so these tests are not parallel.
 func TestSpansReachTheCollector(t *testing.T) {
-	for _, protocol := range []string{"", "http/protobuf", "grpc"} {
+	for _, protocol := range []string{"", "grpc"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			c := collector{got: make(chan []*tracepb.ResourceSpans, 1)}
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.start(t, protocol))

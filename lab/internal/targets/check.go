@@ -23,7 +23,9 @@ const CheckTimeout = 60 * time.Second
 // its trace on; the line names the trace when it is recorded.
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
-	client := &http.Client{Transport: tel.Transport(&http.Transport{DisableKeepAlives: true}), Timeout: answerTimeout}
+	client := &http.Client{
+		Transport: traced{next: &http.Transport{DisableKeepAlives: true}, tracer: tracer}, Timeout: answerTimeout,
+	}
 	errs := make([]error, 0, 2*len(targets))
 	for _, t := range targets {
 		ctx, span := tracer.Start(ctx, "check "+t.Service)

@@ -1,10 +1,7 @@
 package authtest
 
 import (
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"time"
@@ -23,27 +20,9 @@ type draft struct {
 // Option changes a token that would be valid.
 type Option func(*draft)
 
-// Audience replaces the audience rowlock.
-func Audience(audiences ...string) Option {
-	return func(d *draft) { d.claims["aud"] = audiences }
-}
-
-// IssuedBy replaces the issuer's URL.
-func IssuedBy(url string) Option { return func(d *draft) { d.claims["iss"] = url } }
-
-// ExpiresIn replaces the default lifetime of one hour; a negative duration yields an expired token.
-func ExpiresIn(after time.Duration) Option {
-	return func(d *draft) { d.claims["exp"] = time.Now().Add(after).Unix() }
-}
-
-// ValidIn postpones the time from which the token is valid.
-func ValidIn(after time.Duration) Option {
-	return func(d *draft) { d.claims["nbf"] = time.Now().Add(after).Unix() }
-}
-
-// IssuedIn postpones the token's issue time.
-func IssuedIn(after time.Duration) Option {
-	return func(d *draft) { d.claims["iat"] = time.Now().Add(after).Unix() }
+// In sets a time, such as exp, which is in an hour by default. A negative duration sets a time in the past.
+func In(claim string, after time.Duration) Option {
+	return func(d *draft) { d.claims[claim] = time.Now().Add(after).Unix() }
 }
 
 // Without removes a claim, such as exp.
@@ -92,7 +71,12 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 		panic(fmt.Errorf("authtest: %w", err))
 	}
 
-	signed, err := signer.Sign(encode(d.claims))
+	claims, err := json.Marshal(d.claims)
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+
+	signed, err := signer.Sign(claims)
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
 	}
@@ -104,27 +88,6 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 	return token
 }
 
-// Unsigned returns a token for the subject with alg none and no signature.
-func (i *Issuer) Unsigned(subject string) string {
-	now := time.Now()
-	claims := map[string]any{"iss": i.URL, "sub": subject, "aud": "rowlock", "exp": now.Add(time.Hour).Unix()}
-	header := map[string]any{"alg": "none"}
-	return base64.RawURLEncoding.EncodeToString(encode(header)) + "." +
-		base64.RawURLEncoding.EncodeToString(encode(claims)) + "."
-}
-
-// PublicKey returns the issuer's public key in PEM. An attacker would try it as an HMAC secret.
-func (i *Issuer) PublicKey() []byte {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	public := i.key.Public()
-	der, err := x509.MarshalPKIXPublicKey(public.Key)
-	if err != nil {
-		panic(fmt.Errorf("authtest: %w", err))
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-}
-
 // Header returns a request's header with a token for the subject, and the other headers.
 func (i *Issuer) Header(subject string, others ...map[string]string) map[string]string {
 	header := map[string]string{"Authorization": "Bearer " + i.Token(subject)}
@@ -132,12 +95,4 @@ func (i *Issuer) Header(subject string, others ...map[string]string) map[string]
 		maps.Copy(header, other)
 	}
 	return header
-}
-
-func encode(value map[string]any) []byte {
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		panic(fmt.Errorf("authtest: %w", err))
-	}
-	return encoded
 }

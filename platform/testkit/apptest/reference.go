@@ -24,12 +24,7 @@ var update = flag.Bool("update", false, "write REFERENCE.md") //nolint:gocheckno
 func ReferenceShowsConfiguration(t *testing.T, path string, cfg any) {
 	t.Helper()
 
-	var table strings.Builder
-	if err := config.Usage(&table, cfg); err != nil {
-		t.Fatal(err)
-	}
-
-	compare(t, path, "configuration", "```text\n"+table.String()+"```\n")
+	compare(t, path, "configuration", "```text\n"+config.Usage(cfg)+"```\n")
 }
 
 // ReferenceShowsMetrics fails the test unless the page at path shows exactly the replica's metrics that begin with

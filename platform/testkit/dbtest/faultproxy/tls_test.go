@@ -61,21 +61,3 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
-
-// A server without TLS is none to talk to when TLS was asked for.
-func TestTLSRefused(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Empty(t)
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := faultproxy.Start(u.Host, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	if err := dbtest.Dial(t, proxy.DSN(dsn)).PingContext(t.Context()); err == nil {
-		t.Error("the server is talked to in plain")
-	}
-}

@@ -40,7 +40,7 @@ type procedure struct {
 // serve handles a request of the route. It adds a sentence to what Connect refuses without one: an unknown media type,
 // a body that is too large or incomplete, JSON that does not fit the procedure's message.
 func (p procedure) serve(c echo.Context) error {
-	w, r := c.Response(), httpserver.Request(c)
+	w, r := c.Response(), c.Request()
 	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 

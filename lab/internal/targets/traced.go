@@ -1,4 +1,4 @@
-package telemetry
+package targets
 
 import (
 	"net/http"
@@ -10,28 +10,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Transport returns a [NewTransport] that uses this process's tracer provider.
-func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
-	return NewTransport(next, t.tracing)
-}
-
-// NewTransport returns a transport that propagates traces: each request gets a span of kind client below the context's
-// span, and a traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without
-// tracing, the context's traceparent is sent if it has one.
+// traced is a transport that propagates traces: each request gets a span of kind client below the context's span, and a
+// traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without tracing,
+// the context's traceparent is sent if it has one.
 //
 // A span has the method, the server and the status, and ends when the answer's header has arrived. It leaves out the
 // URL and the text of an error, which contain ids and keys; that is why this is not otelhttp.
-func NewTransport(next http.RoundTripper, provider trace.TracerProvider) http.RoundTripper {
-	return &transport{next: next, tracer: provider.Tracer("github.com/rowlock/rowlock/platform/telemetry")}
-}
-
-type transport struct {
+type traced struct {
 	next   http.RoundTripper
 	tracer trace.Tracer
 }
 
 // RoundTrip sends r within a span.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	span.SetAttributes(semconv.HTTPRequestMethodKey.String(r.Method), semconv.ServerAddress(r.URL.Hostname()))

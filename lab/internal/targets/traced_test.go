@@ -1,4 +1,4 @@
-package telemetry_test
+package targets
 
 import (
 	"fmt"
@@ -59,6 +59,7 @@ func newEcho(t *testing.T) *httptest.Server {
 }
 
 // Every call has a span of kind client, which the server is given as parent, and which holds nothing of path and query.
+// The caller's decision not to record is passed on.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	server, gone := newEcho(t), httptest.NewServer(nil)
@@ -66,7 +67,7 @@ func TestTransport(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	base := &http.Transport{}
 	t.Cleanup(base.CloseIdleConnections)
-	client := &http.Client{Transport: telemetry.NewTransport(base, telemetry.NewProvider(spans))}
+	client := &http.Client{Transport: traced{base, telemetry.NewProvider(spans).Tracer("test")}}
 	for _, test := range []struct {
 		url, status string
 		code        codes.Code
@@ -88,16 +89,9 @@ func TestTransport(t *testing.T) {
 			t.Errorf("%s: %s", test.url, all)
 		}
 	}
-}
 
-// The caller's decision not to record is passed on.
-func TestTransportOfWhatIsNotRecorded(t *testing.T) {
-	t.Parallel()
-	spans := tracetest.NewSpanRecorder()
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	client := &http.Client{Transport: telemetry.NewTransport(base, telemetry.NewProvider(spans))}
-	got := get(t, client, newEcho(t).URL+"/items", "00")
+	spans.Reset()
+	got := get(t, client, server.URL+"/items", "00")
 	if !strings.HasPrefix(got, "00-"+someTrace+"-") || !strings.HasSuffix(got, "-00") || len(spans.Started()) != 0 {
 		t.Errorf("it calls with %q and records %d spans", got, len(spans.Started()))
 	}
