@@ -65,7 +65,6 @@ func build(c *chassis.Chassis, cfg Config) error {
 		}
 	}
 
-	service := counting.NewService(store, observer)
-	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())
+	httpapi.Register(external.Echo(), internal.Echo(), counting.NewService(store, observer), c.Operations())
 	return nil
 }

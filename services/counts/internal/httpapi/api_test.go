@@ -23,8 +23,7 @@ func newServer(t testing.TB, repo counting.CountValueRepository) *apptest.API {
 	t.Helper()
 	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 512<<10, deps, func(e *echo.Echo) {
-		service := counting.NewService(repo, new(countingtest.Observed))
-		httpapi.Register(e, e, service, service, nil)
+		httpapi.Register(e, e, counting.NewService(repo, new(countingtest.Observed)), nil)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 )
 
@@ -65,6 +66,25 @@ func TestRepeats(t *testing.T) {
 		s.WantProblem("PUT", internal+"/high", `{"value":1}`, 409, "IDEMPOTENCY_KEY_CONFLICT", key, key, k)
 	}
 	s.Want("GET", internal+"?itemIds=high", "", 200, "", key, "k1") // a read has no key
+}
+
+// A key belongs to the caller whose token the request has.
+func TestKeysBelongToTheirCaller(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	s.Want("POST", internal, `{"itemId":"a"}`, 201, "")
+	for _, tc := range []struct {
+		caller, want string
+		repeat       bool
+	}{{"shop", `"value":1`, false}, {"taxi", `"value":2`, false}, {"shop", `"value":1`, true}} {
+		r := httptest.NewRequestWithContext(auth.WithCaller(t.Context(), tc.caller), "POST", external+"a/increase", nil)
+		r.Header.Set(key, "k")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), tc.want) || (w.Header().Get(replayed) != "") != tc.repeat {
+			t.Errorf("%s: %d %s %v, want %+v", tc.caller, w.Code, w.Body, w.Header(), tc)
+		}
+	}
 }
 
 func TestBadKeys(t *testing.T) {

@@ -60,22 +60,14 @@ func malformed(pair string) string {
 
 // page is a query for a page of counts.
 type page struct {
-	prefix, after counting.ItemID // empty: all counts, from the first
+	prefix, after string // empty: all counts, from the first
 	limit         int
 }
 
 func parsePage(paging map[string]string) (*page, error) {
-	p := page{limit: counting.DefaultPageSize}
-	var err error
-	if text := paging[fieldPrefix]; text != "" {
-		p.prefix, err = parseID(fieldPrefix, text)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if text := paging[fieldAfter]; text != "" {
-		p.after, err = parseID(fieldAfter, text)
-		if err != nil {
+	p := page{prefix: paging[fieldPrefix], after: paging[fieldAfter], limit: counting.DefaultPageSize}
+	for field, text := range map[string]string{fieldPrefix: p.prefix, fieldAfter: p.after} {
+		if _, err := parseID(field, text); text != "" && err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +87,7 @@ func parsePage(paging map[string]string) (*page, error) {
 func (p *page) next(after counting.ItemID) string {
 	query := url.Values{fieldLimit: {strconv.Itoa(p.limit)}, fieldAfter: {string(after)}}
 	if p.prefix != "" {
-		query.Set(fieldPrefix, string(p.prefix))
+		query.Set(fieldPrefix, p.prefix)
 	}
 	return internalCounts + "?" + query.Encode()
 }

@@ -153,7 +153,7 @@ func TestUpdatesAtTheEdge(t *testing.T) {
 		_, err := s.Apply(t.Context(), u)
 		again, repeated := error(nil), false
 		if u.Key.Value != "" {
-			var r counting.Result
+			var r counting.Answer
 			r, again = s.Apply(t.Context(), u)
 			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
 		}

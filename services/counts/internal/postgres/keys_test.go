@@ -206,7 +206,7 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 					case 7:
 						u, want = update(key, "b", "full"), counting.ErrOverflow
 					}
-					first, err := untilApplied(func() (counting.Result, error) { return s.Apply(t.Context(), u) })
+					first, err := untilApplied(func() (counting.Answer, error) { return s.Apply(t.Context(), u) })
 					if !errors.Is(err, want) || first.Replayed {
 						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
 					}

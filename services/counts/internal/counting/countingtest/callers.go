@@ -24,7 +24,7 @@ func of(caller string, k counting.Key) counting.Key {
 // addOf adds 1 to "a" under a caller's key, and returns the value and whether it was replayed.
 func addOf(ctx context.Context, t *testing.T, repo Repo, k counting.Key) (int64, bool) {
 	t.Helper()
-	r := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
+	r := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
 	return r.Values[0], r.Replayed
 }
 
