@@ -2,7 +2,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -31,7 +30,7 @@ type Metrics struct {
 var _ payment.Observer = (*Metrics)(nil)
 
 // New registers the metrics. limit is the lifetime of a claim.
-func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
+func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payments_total", Help: "Stored payments.",
@@ -66,7 +65,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	}
 	m.UnsettledUnknown()
 
-	for _, c := range []prometheus.Collector{
+	reg.MustRegister(
 		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_claims_open", Help: "Payments that this replica has claimed but not settled.",
@@ -79,12 +78,8 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_claim_limit_seconds",
 			Help: "Lifetime of a claim: PROCESSOR_TIMEOUT plus one second.",
 		}, limit.Seconds),
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of payments: %w", err)
-		}
-	}
-	return m, nil
+	)
+	return m
 }
 
 // Settled implements payment.Observer.

@@ -18,7 +18,7 @@ func (s *Simulator) Group(ctx context.Context, charges ...payment.Charge) (texts
 	}
 	a := groupcommit.Attempt{LockWait: time.Minute}
 	var answers []*entry
-	err = s.ledger.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+	err = s.options.Limits.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		var err error
 		answers, err = sendEntries(ctx, tx, &a, group)
 		return err
