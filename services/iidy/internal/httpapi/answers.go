@@ -21,24 +21,27 @@ func writeText(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, textPlain, body)
 }
 
-// writeCount writes the number of changed items: ADDED 8, {"added":8}.
-func writeCount(c echo.Context, status int, verb string, n int64, asJSON any) error {
+// writeCount writes the number of changed items, unless there was an error: ADDED 8, {"added":8}.
+func writeCount(c echo.Context, status int, verb string, n int64, asJSON any, err error) error {
+	if err != nil {
+		return err
+	}
 	if answerFormat(c.Request()) == inJSON {
 		return c.JSON(status, asJSON)
 	}
 	return writeText(c, status, fmt.Appendf(nil, "%s %d\n", verb, n))
 }
 
-// writeChange writes the number of items that a change affected.
-func writeChange(c echo.Context, change attempt.Change, n int64) error {
+// writeChange writes the number of items that a change affected, unless there was an error.
+func writeChange(c echo.Context, change attempt.Change, n int64, err error) error {
 	switch change {
 	case attempt.Increment:
-		return writeCount(c, http.StatusOK, "INCREMENTED", n, Incremented{n})
+		return writeCount(c, http.StatusOK, "INCREMENTED", n, Incremented{n}, err)
 	case attempt.Delete:
-		return writeCount(c, http.StatusOK, "DELETED", n, Deleted{n})
+		return writeCount(c, http.StatusOK, "DELETED", n, Deleted{n}, err)
 	case attempt.Add:
 	}
-	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n})
+	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n}, err)
 }
 
 // writeCounts writes the counts of a list's items.

@@ -58,11 +58,6 @@ func ProblemOf(err error) *problem.Error {
 
 const tryAgain = "Nothing was applied; try again."
 
-func nothingToDelete() *problem.Error {
-	return problem.InvalidField.New("There is nothing to delete: send items, or the parameter min_attempts.",
-		problem.Field(paramMinAttempts))
-}
-
 // errorDocument is a problem with the member that clients of older versions of IIDY read.
 type errorDocument struct {
 	problem.Document

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,39 +26,22 @@ func requestFormat(r *http.Request) format {
 	return text
 }
 
-// answerFormat returns the format that the header Accept prefers if it names text/plain or application/json, otherwise
-// the format of the request. Wildcards are ignored.
+// answerFormat returns the format that the header Accept (RFC 9110, section 12.5.1) prefers if it names text/plain or
+// application/json, otherwise the format of the request. Wildcards are ignored.
 func answerFormat(r *http.Request) format {
-	best, weight := requestFormat(r), 0.0
+	best, most := requestFormat(r), 0.0
 	for _, line := range r.Header["Accept"] {
 		for choice := range strings.SplitSeq(line, ",") {
-			f, q, ok := preference(choice)
-			if ok && q > weight {
-				best, weight = f, q
+			media, parameters, _ := mime.ParseMediaType(choice)
+			f, known := map[string]format{"text/plain": text, "application/json": inJSON}[media]
+			weight, err := strconv.ParseFloat(parameters["q"], 64)
+			if err != nil {
+				weight = 1
+			}
+			if known && weight > most {
+				best, most = f, weight
 			}
 		}
 	}
 	return best
-}
-
-// preference parses one media range of an Accept header (RFC 9110, section 12.5.1).
-func preference(choice string) (f format, weight float64, ok bool) {
-	media, parameters, _ := strings.Cut(choice, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "text/plain":
-		f = text
-	case "application/json":
-		f = inJSON
-	default:
-		return 0, 0, false
-	}
-
-	weight = 1
-	for parameter := range strings.SplitSeq(parameters, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-		if q, err := strconv.ParseFloat(value, 64); strings.EqualFold(name, "q") && err == nil {
-			weight = q
-		}
-	}
-	return f, weight, true
 }

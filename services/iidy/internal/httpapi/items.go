@@ -62,9 +62,6 @@ func (h handlers) apply(change attempt.Change) handler {
 			return err
 		}
 		n, err := h.service.Apply(c.Request().Context(), change, listOf(c), itemOf(c), claim)
-		if err != nil {
-			return err
-		}
-		return writeChange(c, change, n)
+		return writeChange(c, change, n, err)
 	}
 }

@@ -66,10 +66,8 @@ func (s *lines) Place() string { return fmt.Sprintf("line %d", s.number) }
 
 // brokenText returns the error for a text that could not be read: err itself if it has a status, such as 413.
 func brokenText(err error) error {
-	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[*problem.Error](err); ok {
+	_, known := errors.AsType[*problem.Error](err)
+	if _, echos := errors.AsType[*echo.HTTPError](err); known || echos {
 		return err
 	}
 	return problem.InvalidField.New("The body did not arrive completely. Nothing was applied.", problem.Cause(err))
