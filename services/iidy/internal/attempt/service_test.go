@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
 // source yields n items with a common prefix, and then err.
@@ -38,6 +41,7 @@ type recorder struct {
 	attempt.Repository
 
 	calls, staged, longest int // the longest part in bytes
+	spooled                bool
 	items                  hash.Hash
 }
 
@@ -49,6 +53,7 @@ func (r *recorder) ApplyBatch(
 	_ context.Context, _ attempt.Change, _ attempt.List, batch attempt.Batch, _ attempt.Claim,
 ) (int64, error) {
 	r.calls++
+	r.spooled = batch.Spooled()
 	for range 2 { // the second time is a transaction that is run again
 		items, err := batch.Load()
 		if err != nil || items.Len() != batch.Len() {
@@ -65,6 +70,7 @@ func (r *recorder) ApplyStaged(
 ) (n int64, err error) {
 	r.calls++
 	r.staged++
+	r.spooled = true
 	for range 2 { // the second time is a transaction that is run again
 		n = 0
 		r.items.Reset()
@@ -80,41 +86,14 @@ func (r *recorder) ApplyStaged(
 	return n, nil
 }
 
-// memory is a spool that counts its files, with room for so many bytes.
-type memory struct {
-	room          int64
-	created, open int
-}
-
-//nolint:ireturn // the port says so
-func (m *memory) Create() (attempt.File, error) {
-	m.created++
-	m.open++
-	return &memoryFile{spool: m}, nil
-}
-
-func (m *memory) Free() int64 { return m.room }
-
-type memoryFile struct {
-	spool *memory
-	bytes []byte
-}
-
-func (f *memoryFile) Write(p []byte) (int, error) {
-	if int64(len(f.bytes)+len(p)) > f.spool.room {
-		return 0, attempt.ErrSpoolFull
+// newSpool returns a spool with room for so many bytes.
+func newSpool(t *testing.T, room int64) *spool.Spool {
+	t.Helper()
+	s, err := spool.New(t.TempDir(), room, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.bytes = append(f.bytes, p...)
-	return len(p), nil
-}
-
-func (f *memoryFile) ReadAt(p []byte, at int64) (int, error) {
-	return bytes.NewReader(f.bytes).ReadAt(p, at)
-}
-
-func (f *memoryFile) Close() error {
-	f.spool.open--
-	return nil
+	return s
 }
 
 // A batch is staged exactly when it is longer than what is held in memory. Its items reach the repository whole, in
@@ -123,26 +102,27 @@ func TestLongBatchesAreStaged(t *testing.T) {
 	t.Parallel()
 	const long = attempt.MaxBatchBytes/1908 + 10
 	for _, c := range []struct {
-		items           source
-		spooled, staged int
+		items   source
+		spooled bool
+		staged  int
 	}{
-		{source{n: 0}, 0, 0},
-		{source{n: 1000}, 0, 0},
-		{source{n: attempt.MaxBatch}, 1, 0},
-		{source{n: attempt.MaxBatch + 1}, 1, 1},
-		{source{n: 3*attempt.MaxBatch + 5}, 1, 1},
-		{source{n: long - 20, prefix: strings.Repeat("x", 1900)}, 1, 0},
-		{source{n: long, prefix: strings.Repeat("x", 1900)}, 1, 1},
+		{source{n: 0}, false, 0},
+		{source{n: 1000}, false, 0},
+		{source{n: attempt.MaxBatch}, true, 0},
+		{source{n: attempt.MaxBatch + 1}, true, 1},
+		{source{n: 3*attempt.MaxBatch + 5}, true, 1},
+		{source{n: long - 20, prefix: strings.Repeat("x", 1900)}, true, 0},
+		{source{n: long, prefix: strings.Repeat("x", 1900)}, true, 1},
 	} {
-		repo, spool := &recorder{items: sha256.New()}, &memory{room: 4 << 20}
+		repo, files := &recorder{items: sha256.New()}, newSpool(t, 4<<20)
 		c.items.err = io.EOF
-		got, err := attempt.NewService(repo, spool).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
+		got, err := attempt.NewService(repo, files).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
 		if err != nil || got != int64(c.items.n) || repo.staged != c.staged || repo.calls != min(c.items.n, 1) {
 			t.Errorf("%d items: %d added, %+v, %v", c.items.n, got, repo, err)
 		}
-		if spool.created != c.spooled || spool.open != 0 || repo.longest > 256<<10 {
-			t.Errorf("%d items: %d files, %d open, the longest part has %d bytes",
-				c.items.n, spool.created, spool.open, repo.longest)
+		if repo.spooled != c.spooled || files.Free() != 4<<20 || repo.longest > 256<<10 {
+			t.Errorf("%d items: spooled %t, %d bytes are free, the longest part has %d bytes",
+				c.items.n, repo.spooled, files.Free(), repo.longest)
 		}
 		want := sha256.New()
 		for i := range c.items.n {
@@ -169,13 +149,13 @@ func TestErrorsFailABatch(t *testing.T) {
 		"long":                 {source{n: 2*attempt.MaxBatch + 7, err: errSource}, 1 << 20, errSource},
 		"longer than the room": {source{n: 2 * attempt.MaxBatch, err: io.EOF}, 100 << 10, attempt.ErrSpoolFull},
 	} {
-		repo, spool := new(recorder), &memory{room: c.room}
-		added, err := attempt.NewService(repo, spool).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
-		if !errors.Is(err, c.want) || repo.calls != 0 || spool.open != 0 {
-			t.Errorf("%s: %d added, %v, %d calls, %d files open", name, added, err, repo.calls, spool.open)
+		repo, files := new(recorder), newSpool(t, c.room)
+		added, err := attempt.NewService(repo, files).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
+		if !errors.Is(err, c.want) || repo.calls != 0 || files.Free() != c.room {
+			t.Errorf("%s: %d added, %v, %d calls, %d bytes are free", name, added, err, repo.calls, files.Free())
 		}
 	}
-	service := attempt.NewService(new(recorder), new(memory))
+	service := attempt.NewService(new(recorder), nil)
 	_, err := service.ApplyBatch(t.Context(), attempt.Add, "l", &source{n: 3, prefix: "\n"}, "")
 	place, ok := errors.AsType[*attempt.PlaceError](err)
 	if !ok || place.Place != "item 1" || !errors.Is(err, attempt.ErrInvalidItem) {
