@@ -60,7 +60,8 @@ func TestAcceptance(t *testing.T) {
 
 func TestInternalListenerOfItsOwn(t *testing.T) {
 	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), map[string]string{"INTERNAL_HTTP_ADDR": "127.0.0.1:0"})
+	own := map[string]string{"INTERNAL_HTTP_ADDR": "127.0.0.1:0"}
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), own)
 	want(t, "POST", r.Internal+internalCounts, `{"itemId":"a"}`, 201, "")
 	want(t, "GET", r.API+internalCounts+"/a", "", 404, "NOT_FOUND")
 	want(t, "GET", r.API+internalCounts+"?itemIds=a", "", 404, "NOT_FOUND")
@@ -71,6 +72,13 @@ func TestInternalListenerOfItsOwn(t *testing.T) {
 	want(t, "POST", r.API+"/api/v1/counts", batch, 200, `{"values":[{"itemId":"a","value":-1}]}`)
 	want(t, "POST", r.Internal+counts+"a/increase", "", 404, "NOT_FOUND")
 	want(t, "POST", r.API+counts+"a/increase", "", 200, `"value":0`)
+
+	guarded, issuer := apptest.RunGuarded(t, app.Service(), dbtest.Postgres(t, postgres.Migrations()), own)
+	for subject, want := range map[string]int{"read": 403, "change": 403, "administer": 404} {
+		if a := apptest.Send(t, "GET", guarded.Internal+internalCounts+"/a", "", issuer.Header(subject)); a.Status != want {
+			t.Errorf("one who may %s: %s, want %d", subject, a, want)
+		}
+	}
 }
 
 // The context ends, as by SIGTERM, in the middle of the load: a request that was accepted gets a true answer, and the

@@ -92,20 +92,6 @@ const (
 		`"card":{"number":"` + good + `","exp_month":12,"exp_year":2099,"cvc":"123"}}`
 )
 
-// A page of another origin pays nothing.
-func TestCrossSite(t *testing.T) {
-	t.Parallel()
-	p := new(ports)
-	s := newServer(t, p)
-	for _, header := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
-		s.WantProblem("POST", path, valid, 403, "CROSS_SITE", "", key, "k", header[0], header[1])
-	}
-	if len(p.requests) != 0 {
-		t.Errorf("the port was asked %+v", p.requests)
-	}
-	s.Want("POST", path, valid, 201, "", key, "k", "Sec-Fetch-Site", "same-origin")
-}
-
 func TestPay(t *testing.T) {
 	t.Parallel()
 	for _, replayed := range []bool{false, true} {

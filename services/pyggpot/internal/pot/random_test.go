@@ -140,29 +140,6 @@ func probability(good, bad, n, k int64) float64 {
 	return f
 }
 
-// TestHypergeometricOfMany: at 10^9 coins there are too many results to count one by one; their distance from the mean,
-// in deviations, must have the normal distribution.
-func TestHypergeometricOfMany(t *testing.T) {
-	t.Parallel()
-	const good, bad, n, draws, bins = 1 << 30, 1 << 30, 1e9, 200_000, 40
-	source := seeded(5)
-	all := float64(good + bad)
-	mean := n * float64(good) / all
-	deviation := math.Sqrt(mean * float64(bad) / all * (all - n) / (all - 1))
-	var seen [bins]int
-	for range draws {
-		z := (float64(hypergeometric(good, bad, n, source)) - mean) / deviation
-		seen[min(bins-1, int(bins*(0.5*math.Erfc(-z/math.Sqrt2))))]++ // equally likely bins
-	}
-	var x float64
-	for _, count := range seen {
-		x += math.Pow(float64(count)-draws/bins, 2) / (draws / bins)
-	}
-	if x > 101 { // 39 degrees of freedom, once in ten million
-		t.Errorf("chi-square is %.1f", x)
-	}
-}
-
 // TestHatCovers: the rectangle covers every distribution of up to 60 coins, so that no result is cut off. The method is
 // exact only then.
 func TestHatCovers(t *testing.T) {
