@@ -51,19 +51,14 @@ const (
 
 // err returns the error for the refusal, or nil for none.
 func (r Refusal) err() error {
-	switch r {
-	case "":
-		return nil
-	case refusedMissing:
-		return ErrNotFound
-	case refusedExists:
-		return ErrExists
-	case refusedOverflow:
-		return ErrOverflow
-	case refusedKey:
-		return ErrKeyConflict
+	err, known := map[Refusal]error{
+		"": nil, refusedMissing: ErrNotFound, refusedExists: ErrExists, refusedOverflow: ErrOverflow,
+		refusedKey: ErrKeyConflict,
+	}[r]
+	if !known {
+		return fmt.Errorf("counting: %q is no refusal", string(r))
 	}
-	return fmt.Errorf("counting: %q is no refusal", string(r))
+	return err
 }
 
 // Refused reports whether err is a refusal that a key keeps for its repeats.

@@ -23,8 +23,7 @@ type Metrics struct {
 	limit     time.Duration
 
 	mu     sync.Mutex
-	opened map[int64]time.Time // when each open claim was made
-	next   int64
+	opened map[*time.Time]bool // when each open claim was made
 }
 
 var _ payment.Observer = (*Metrics)(nil)
@@ -56,7 +55,7 @@ func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 			Help: "Claims of this replica that exceeded their lifetime; another request may have taken them over.",
 		}),
 		limit:  limit,
-		opened: make(map[int64]time.Time),
+		opened: make(map[*time.Time]bool),
 	}
 
 	// A series that begins with its first event hides that event from rate().
@@ -95,10 +94,8 @@ func (m *Metrics) Conflict() { m.conflicts.Inc() }
 func (m *Metrics) Claimed() (ended func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	id := m.next
-	m.next++
 	began := time.Now()
-	m.opened[id] = began
+	m.opened[&began] = true
 
 	return func() {
 		if time.Since(began) > m.limit {
@@ -106,7 +103,7 @@ func (m *Metrics) Claimed() (ended func()) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.opened, id)
+		delete(m.opened, &began)
 	}
 }
 
@@ -114,8 +111,8 @@ func (m *Metrics) Claimed() (ended func()) {
 func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, began := range m.opened {
-		oldest = max(oldest, now.Sub(began))
+	for began := range m.opened {
+		oldest = max(oldest, now.Sub(*began))
 	}
 	return len(m.opened), oldest
 }
