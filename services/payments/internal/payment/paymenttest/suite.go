@@ -31,7 +31,7 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"claims/reconciled":                reconciled,
 		"claims/reconciled after takeover": reconciledAfterATakeover,
 		"claims/no cleaner's":              noCleaners,
-		"callers/keys of their own":        keysOfTheirOwn,
+		"callers/own keys":                 ownKeys,
 		"callers/own records expire":       ownRecordsExpire,
 		"callers/records of no caller":     recordsOfNoCaller,
 		"callers/claims of no caller":      claimsOfNoCaller,
@@ -40,7 +40,6 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contention/one expired key":       oneOwnerOfExpired,
 		"contention/failing owners":        failingOwners,
 		"contention/cleaners and claimers": cleanersAndClaimers,
-		"contention/callers of one key":    callersOfOneKey,
 	}
 
 	for name, test := range tests {
