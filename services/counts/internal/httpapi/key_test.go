@@ -87,6 +87,7 @@ func TestKeysBelongToTheirCaller(t *testing.T) {
 	}
 }
 
+// Every change refuses a bad key, and a key that is sent twice. platform/idempotency tests what a key may hold.
 func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
@@ -100,21 +101,16 @@ func TestBadKeys(t *testing.T) {
 		{"DELETE", internal + "/a", ``},
 		{"POST", batch, `{"changes":[{"itemId":"a","amount":1}]}`},
 	} {
-		for _, bad := range []string{
-			"", `""`, strings.Repeat("k", 256), "ключ", "a\tb", "a\x7f", "a\xff", `"a`, `"a"b`, `"a\x"`,
-		} {
+		for _, bad := range []string{"", "a\tb"} {
 			s.WantProblem(call[0], call[1], call[2], 400, "INVALID_FIELD", key, key, bad)
 		}
+
 		r := httptest.NewRequestWithContext(t.Context(), call[0], call[1], strings.NewReader(call[2]))
 		r.Header[key] = []string{"a", "a"}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		if w.Code != 400 || !strings.Contains(w.Body.String(), `"field":"`+key+`"`) {
 			t.Errorf("%s: a key twice got %d %s", call[1], w.Code, w.Body)
-		}
-		longest := strings.Repeat("k", 255)
-		if a := s.Do(call[0], call[1], call[2], key, longest); a.Status != 200 && a.Status != 409 {
-			t.Errorf("%s: the longest key got %s", call[1], a)
 		}
 	}
 	s.Want("GET", internal+"?itemIds=a", "", 200, "")
