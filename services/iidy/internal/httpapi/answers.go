@@ -26,7 +26,7 @@ func writeCount(c echo.Context, status int, verb string, n int64, asJSON any, er
 	if err != nil {
 		return err
 	}
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return c.JSON(status, asJSON)
 	}
 	return writeText(c, status, fmt.Appendf(nil, "%s %d\n", verb, n))
@@ -47,7 +47,7 @@ func writeChange(c echo.Context, change attempt.Change, n int64, err error) erro
 // writeCounts writes the counts of a list's items.
 func writeCounts(c echo.Context, counts attempt.Counts) error {
 	by := counts.Attempts
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		answer := ItemCounts{Items: counts.Items, Claimed: counts.Claimed}
 		a := &answer.Attempts
 		a.N0, a.N1, a.N2, a.N3, a.N4, a.N5 = by[0], by[1], by[2], by[3], by[4], by[5]
@@ -70,7 +70,7 @@ func writePage(c echo.Context, count int, entries attempt.Entries) error {
 			batchPath, pathSegment(c.Param(fieldList)), count, queryValue(last)))
 	}
 
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return writeDocument(c, len(entries.Lines()), pageDocument{arrayOf(entries)})
 	}
 	return writeLines(c, entries.Lines())
@@ -82,7 +82,7 @@ func writeLease(c echo.Context, l attempt.Lease) error {
 		return writePage(c, 0, attempt.Entries{})
 	}
 	c.Response().Header().Set("X-Iidy-Claim", string(l.Claim))
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return writeDocument(c, len(l.Entries.Lines()), leaseDocument{l.Claim, l.Until, arrayOf(l.Entries)})
 	}
 	return writeLines(c, l.Entries.Lines())

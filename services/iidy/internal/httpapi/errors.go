@@ -69,7 +69,7 @@ type errorDocument struct {
 // break, or the problem with an additional member error.
 func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
 	body, contentType := []byte(e.Detail()), textPlain
-	if answerFormat(r) == inJSON {
+	if answersJSON(r) {
 		document, err := strictjson.Marshal(errorDocument{e.Document(traceID), e.Detail()})
 		if err != nil {
 			return err
