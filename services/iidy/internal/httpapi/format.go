@@ -12,7 +12,8 @@ import (
 )
 
 // answersJSON reports whether a request gets its answer in JSON and not as text: the header Accept (RFC 9110, section
-// 12.5.1) decides if it names text/plain or application/json, otherwise the format of the request. Wildcards are ignored.
+// 12.5.1) decides if it names text/plain or application/json, otherwise the format of the request. Wildcards are
+// ignored.
 func answersJSON(r *http.Request) bool {
 	best, most := httpserver.IsJSON(r.Header), 0.0
 	for _, line := range r.Header["Accept"] {
