@@ -59,7 +59,7 @@ func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	}), files}
 }
 
-// onDatabase serves a database of its own.
+// onDatabase serves a new database.
 func onDatabase(t *testing.T) *server {
 	t.Helper()
 	reg := prometheus.NewRegistry()

@@ -100,7 +100,7 @@ func TestCleanup(t *testing.T) {
 }
 
 // Requests that failed, and are never repeated, are settled by a replica, although one's charge came late; one without
-// a charge is asked about until its life is over. The gauge counts them, and returns to zero by itself.
+// a charge is asked about until it expires. The gauge counts them, and returns to zero.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)

@@ -92,7 +92,7 @@ func TestRefusalsOfTheServer(t *testing.T) {
 	if a.Status != 405 || a.Header.Get("Allow") != "OPTIONS, POST" || readJSON(t, a).reason != "METHOD_NOT_ALLOWED" {
 		t.Errorf("GET: %s, Allow %q", a, a.Header.Get("Allow"))
 	}
-	// Other paths are those of any API.
+	// Other paths are answered as by any API.
 	if a := apptest.Get(t, r.API+"/nope"); a.Status != 404 || a.Code != "NOT_FOUND" {
 		t.Errorf("another path: %s", a)
 	}

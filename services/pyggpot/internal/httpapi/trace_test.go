@@ -85,7 +85,8 @@ func TestPanicFailsTheSpan(t *testing.T) {
 	}
 }
 
-// TestClientThatHungUpFailsNoSpan: a client that hangs up fails no span, whatever became of its call; a deadline does.
+// TestClientThatHungUpFailsNoSpan: a client that hangs up fails no span, whatever the result of its call; a deadline
+// does.
 func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 	t.Parallel()
 	unavailable := problem.DatabaseUnavailable.New("The database is away.")

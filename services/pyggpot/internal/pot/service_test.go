@@ -78,7 +78,7 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// TestDecide: changes of several pots follow one another, each with an answer of its own. A pot that is not there gets
+// TestDecide: changes of several pots follow one another, each with a separate answer. A pot that is not there gets
 // none.
 func TestDecide(t *testing.T) {
 	t.Parallel()
