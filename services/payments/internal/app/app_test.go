@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/app"
 )
 
-// 504 after the charge: other values are refused, whoever sends them, and leave nothing behind; the same request
+// 504 after the charge: other values are refused from any caller, and leave nothing behind; the same request
 // settles the payment of the ride whose card was charged, and its repeats get the same bytes through every replica.
 func TestTimeoutAfterTheCharge(t *testing.T) {
 	t.Parallel()
