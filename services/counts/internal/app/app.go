@@ -43,11 +43,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	observer, err := metrics.New(c.Telemetry().Registry())
-	if err != nil {
-		return err
-	}
-
+	observer := metrics.New(c.Telemetry().Registry())
 	cleaner := &cleaner{store: store, metrics: observer, log: c.Telemetry().Logger()}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close},
 		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cfg.CleanupInterval, cfg.CleanupInterval, cleaner.clean)})
@@ -65,7 +61,6 @@ func build(c *chassis.Chassis, cfg Config) error {
 		}
 	}
 
-	service := counting.NewService(store, observer)
-	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())
+	httpapi.Register(external.Echo(), internal.Echo(), counting.NewService(store, observer), c.Operations())
 	return nil
 }

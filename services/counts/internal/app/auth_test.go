@@ -27,18 +27,3 @@ func TestRights(t *testing.T) {
 		"DELETE /api/v1/internal/counts/{itemId}": auth.Administer,
 	})
 }
-
-// The internal port on a listener of its own needs the same rights.
-func TestRightsOfTheInternalListener(t *testing.T) {
-	t.Parallel()
-	r, issuer := apptest.RunGuarded(t, app.Service(), dbtest.Postgres(t, postgres.Migrations()),
-		map[string]string{"INTERNAL_HTTP_ADDR": "127.0.0.1:0"})
-	for subject, want := range map[string]int{"read": 403, "change": 403, "administer": 404} {
-		if a := apptest.Send(t, "GET", r.Internal+internalCounts+"/a", "", issuer.Header(subject)); a.Status != want {
-			t.Errorf("one who may %s: %s, want %d", subject, a, want)
-		}
-	}
-	if a := apptest.Get(t, r.Internal+internalCounts+"/a"); a.Status != 401 {
-		t.Errorf("without a token: %s", a)
-	}
-}

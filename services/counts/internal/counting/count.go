@@ -41,20 +41,6 @@ func NewItemID(s string) (ItemID, error) {
 	return ItemID(s), nil
 }
 
-// Amount is the size of an increase or a decrease: 1 to the largest int64.
-type Amount int64
-
-// DefaultAmount is the amount of a request without one.
-const DefaultAmount Amount = 1
-
-// NewAmount checks n; the error wraps ErrInvalidAmount.
-func NewAmount(n int64) (Amount, error) {
-	if n < 1 {
-		return 0, fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
-	}
-	return Amount(n), nil
-}
-
 // CountValue is one counter as the database has it.
 type CountValue struct {
 	ItemID ItemID

@@ -1,7 +1,6 @@
 package counting
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -166,17 +165,12 @@ func (d *decider) apply(r Request) Answer {
 		d.counts[only.ItemID] = c
 	}
 
-	c.changed, c.replaced = true, true
-	switch r.Operation {
-	case Create, Set:
-		c.exists, c.value = true, only.Delta
-		return Answer{Values: []int64{only.Delta}, At: d.Now}
-	case Delete:
-		c.exists = false
+	c.changed, c.replaced, c.exists = true, true, r.Operation != Delete
+	if !c.exists {
 		return Answer{At: d.Now}
-	default:
-		panic(fmt.Sprintf("counting: no operation %d", r.Operation))
 	}
+	c.value = only.Delta
+	return Answer{Values: []int64{c.value}, At: d.Now}
 }
 
 // add applies the changes of a request one after the other. A missing count is reported before an overflow.

@@ -12,20 +12,20 @@ func ExampleService() {
 	ctx := context.Background()
 	counts := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 
-	_, _, err := counts.Initialize(ctx, counting.Key{}, "page-views", 0)
+	_, err := counts.Initialize(ctx, counting.Key{}, "page-views", 0)
 	fmt.Println("created:", err == nil)
 
 	key := counting.Key{Value: "1f0a6a4e"}
-	result, err := counts.Increase(ctx, key, "page-views", 5)
-	fmt.Println(result, err)
-	result, err = counts.Increase(ctx, key, "page-views", 5) // a repeat
-	fmt.Println(result, err)
+	answer, err := counts.Increase(ctx, key, "page-views", 5)
+	fmt.Println(answer.Values, answer.Replayed, err)
+	answer, err = counts.Increase(ctx, key, "page-views", 5) // a repeat
+	fmt.Println(answer.Values, answer.Replayed, err)
 
 	_, err = counts.Increase(ctx, counting.Key{}, "no-such-item", 1)
 	fmt.Println(err)
 	// Output:
 	// created: true
-	// {[5] false} <nil>
-	// {[5] true} <nil>
+	// [5] false <nil>
+	// [5] true <nil>
 	// no count has this item id
 }

@@ -33,9 +33,7 @@ type Request struct {
 }
 
 // Plain reports whether r only adds to one count: it has no key and creates nothing.
-func (r Request) Plain() bool {
-	return r.Operation == Add && r.Simple()
-}
+func (r Request) Plain() bool { return r.Operation == Add && r.Simple() }
 
 // Simple reports whether r changes one count and has no key, so that one shard can serve it.
 func (r Request) Simple() bool { return len(r.Changes) == 1 && r.Key.Value == "" && !r.CreateMissing }
@@ -53,19 +51,14 @@ const (
 
 // err returns the error for the refusal, or nil for none.
 func (r Refusal) err() error {
-	switch r {
-	case "":
-		return nil
-	case refusedMissing:
-		return ErrNotFound
-	case refusedExists:
-		return ErrExists
-	case refusedOverflow:
-		return ErrOverflow
-	case refusedKey:
-		return ErrKeyConflict
+	err, known := map[Refusal]error{
+		"": nil, refusedMissing: ErrNotFound, refusedExists: ErrExists, refusedOverflow: ErrOverflow,
+		refusedKey: ErrKeyConflict,
+	}[r]
+	if !known {
+		return fmt.Errorf("counting: %q is no refusal", string(r))
 	}
-	return fmt.Errorf("counting: %q is no refusal", string(r))
+	return err
 }
 
 // Refused reports whether err is a refusal that a key keeps for its repeats.
@@ -82,7 +75,8 @@ type Answer struct {
 	// Refusal says why nothing was changed. Index is the change that was refused, or held up.
 	Refusal Refusal `json:"refusal,omitempty"`
 	Index   int     `json:"index,omitempty"`
-	// Replayed says that this answers an earlier request with the key, and nothing was changed now.
+	// Replayed says that this answers an earlier request with the key, and nothing was changed now. It may be set together
+	// with an error.
 	Replayed bool `json:"replayed,omitempty"`
 	// HeldUp says that another transaction has a count of the request locked. Nothing was decided.
 	HeldUp bool `json:"heldUp,omitempty"`
@@ -97,10 +91,10 @@ func (a Answer) Err(r Request) error {
 	return err
 }
 
-// Count returns the count after an applied Create or Set.
-func (a Answer) Count(r Request) CountValue {
+// Count returns the count of the id after an applied Create or Set.
+func (a Answer) Count(id ItemID) CountValue {
 	if len(a.Values) == 0 {
 		return CountValue{}
 	}
-	return CountValue{ItemID: r.Changes[0].ItemID, Current: a.Values[0], UpdatedAt: a.At}
+	return CountValue{ItemID: id, Current: a.Values[0], UpdatedAt: a.At}
 }

@@ -38,10 +38,17 @@ func TestItemIDRules(t *testing.T) {
 
 func TestAmountRules(t *testing.T) {
 	t.Parallel()
-	for n, ok := range map[int64]bool{1: true, math.MaxInt64: true, 0: false, -1: false, math.MinInt64: false} {
-		if a, err := counting.NewAmount(n); (err == nil) != ok || ok && int64(a) != n ||
-			!ok && !errors.Is(err, counting.ErrInvalidAmount) {
-			t.Errorf("%d: got %d, %v", n, a, err)
+	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
+	if _, err := s.Initialize(t.Context(), noKey, "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range map[int64]bool{1: true, math.MaxInt64 - 1: true, 0: false, -1: false, math.MinInt64: false} {
+		_, increase := s.Increase(t.Context(), noKey, "a", n)
+		_, decrease := s.Decrease(t.Context(), noKey, "a", n)
+		for _, err := range []error{increase, decrease} {
+			if (err == nil) != ok || !ok && !errors.Is(err, counting.ErrInvalidAmount) {
+				t.Errorf("%d: %v", n, err)
+			}
 		}
 	}
 }
@@ -49,47 +56,33 @@ func TestAmountRules(t *testing.T) {
 //nolint:gochecknoglobals // a constant that Go cannot spell
 var noKey = counting.Key{}
 
-func value(r counting.Result) int64 { return r.Values[0] }
-
-// The port tests drive the inbound ports alone.
-func TestPortsOnMemory(t *testing.T) {
+func TestService(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
-	var external counting.ExternalCountUpdateAPI = s
-	var internal counting.InternalCountValueAPI = s
-
-	for _, id := range []counting.ItemID{"a", "b"} {
-		if v, _, err := internal.Initialize(ctx, noKey, id, 5); err != nil || v.Current != 5 || v.ItemID != id {
-			t.Fatalf("initialize: %+v, %v", v, err)
+	want := func(what string, value int64) func(counting.Answer, error) {
+		return func(a counting.Answer, err error) {
+			t.Helper()
+			if err != nil || a.Values[0] != value {
+				t.Errorf("%s: %+v, %v; want %d", what, a, err, value)
+			}
 		}
 	}
-	if v, err := external.Increase(ctx, noKey, "a", 3); value(v) != 8 || err != nil {
-		t.Errorf("increase: %v, %v", v, err)
-	}
-	if v, err := external.Decrease(ctx, noKey, "a", 10); value(v) != -2 || err != nil {
-		t.Errorf("decrease: %v, %v", v, err)
-	}
-	if _, err := external.Decrease(ctx, noKey, "a", math.MaxInt64); !errors.Is(err, counting.ErrOverflow) {
-		t.Errorf("decrease beyond the edge: %v", err)
-	}
-	if v, err := internal.Get(ctx, "a"); v.Current != -2 || err != nil {
-		t.Errorf("get: %+v, %v", v, err)
-	}
-	if v, err := external.Reset(ctx, noKey, "a"); value(v) != 0 || err != nil {
-		t.Errorf("reset: %v, %v", v, err)
-	}
-	if v, _, err := internal.Set(ctx, noKey, "a", 42); v.Current != 42 || err != nil {
-		t.Errorf("set: %+v, %v", v, err)
-	}
-	got, err := internal.GetMany(ctx, []counting.ItemID{"b", "absent", "a", "b"})
+
+	want("initialize", 5)(s.Initialize(ctx, noKey, "a", 5))
+	want("initialize", 5)(s.Initialize(ctx, noKey, "b", 5))
+	want("increase", 8)(s.Increase(ctx, noKey, "a", 3))
+	want("decrease", -2)(s.Decrease(ctx, noKey, "a", 10))
+	want("reset", 0)(s.Reset(ctx, noKey, "a"))
+	want("set", 42)(s.Set(ctx, noKey, "a", 42))
+	got, err := s.GetMany(ctx, []counting.ItemID{"b", "absent", "a", "b"})
 	if err != nil || len(got) != 2 || got[0].ItemID != "b" || got[1].ItemID != "a" {
 		t.Errorf("get many: %+v, %v; want b, a in the order asked, each once", got, err)
 	}
-	if _, err := internal.Delete(ctx, noKey, "a"); err != nil {
+	if _, err := s.Delete(ctx, noKey, "a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := internal.Get(ctx, "a"); !errors.Is(err, counting.ErrNotFound) {
+	if _, err := s.Get(ctx, "a"); !errors.Is(err, counting.ErrNotFound) {
 		t.Errorf("get after delete: %v", err)
 	}
 }
@@ -105,33 +98,6 @@ func TestGetManyBounds(t *testing.T) {
 		}
 		if _, err := s.GetMany(t.Context(), ids); (err == nil) != ok || !ok && !errors.Is(err, counting.ErrTooManyItems) {
 			t.Errorf("%d ids: %v", n, err)
-		}
-	}
-}
-
-// A failure of the repository reaches the caller of each port unchanged.
-func TestPortsReturnFailures(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	boom := errors.New("the disk is on fire")
-	s := counting.NewService(countingtest.Failing{Err: boom}, new(countingtest.Observed))
-	for name, call := range map[string]func() error{
-		"Increase":   func() error { _, err := s.Increase(ctx, noKey, "a", 1); return err },
-		"Decrease":   func() error { _, err := s.Decrease(ctx, noKey, "a", 1); return err },
-		"Reset":      func() error { _, err := s.Reset(ctx, noKey, "a"); return err },
-		"Initialize": func() error { _, _, err := s.Initialize(ctx, counting.Key{}, "a", 1); return err },
-		"Get":        func() error { _, err := s.Get(ctx, "a"); return err },
-		"GetMany":    func() error { _, err := s.GetMany(ctx, []counting.ItemID{"a"}); return err },
-		"Set":        func() error { _, _, err := s.Set(ctx, noKey, "a", 1); return err },
-		"Apply": func() error {
-			_, err := s.Apply(ctx, counting.Update{Changes: []counting.Change{{ItemID: "a", Delta: 1}}})
-			return err
-		},
-		"Page":   func() error { _, _, err := s.Page(ctx, "", "", 1); return err },
-		"Delete": func() error { _, err := s.Delete(ctx, noKey, "a"); return err },
-	} {
-		if err := call(); !errors.Is(err, boom) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

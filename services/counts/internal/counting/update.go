@@ -70,15 +70,6 @@ type Update struct {
 	Create bool
 }
 
-// Result holds the counts after an Update.
-type Result struct {
-	// Values are the counts after each change, in the order of the changes.
-	Values []int64
-	// Replayed says that this answers an earlier request with the same key, and nothing was changed now. It may be set
-	// together with an error.
-	Replayed bool
-}
-
 // ChangeError says which change of an Update was refused.
 type ChangeError struct {
 	// Index counts from 0.

@@ -28,7 +28,7 @@ func TestApplyBounds(t *testing.T) {
 	t.Parallel()
 	repo := countingtest.NewMemory()
 	s := counting.NewService(repo, new(countingtest.Observed))
-	if _, _, err := s.Initialize(t.Context(), counting.Key{}, "a", 0); err != nil {
+	if _, err := s.Initialize(t.Context(), counting.Key{}, "a", 0); err != nil {
 		t.Fatal(err)
 	}
 	for n, ok := range map[int]bool{0: false, 1: true, counting.MaxChanges: true, counting.MaxChanges + 1: false} {
@@ -49,7 +49,7 @@ func TestApplyNamesTheChange(t *testing.T) {
 	repo := countingtest.NewMemory()
 	s := counting.NewService(repo, new(countingtest.Observed))
 	for _, id := range []counting.ItemID{"a", "b"} {
-		if _, _, err := s.Initialize(t.Context(), counting.Key{}, id, math.MinInt64); err != nil {
+		if _, err := s.Initialize(t.Context(), counting.Key{}, id, math.MinInt64); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestPageBounds(t *testing.T) {
 	t.Parallel()
 	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 	for _, id := range []counting.ItemID{"a", "b", "c"} {
-		if _, _, err := s.Initialize(t.Context(), counting.Key{}, id, 0); err != nil {
+		if _, err := s.Initialize(t.Context(), counting.Key{}, id, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,8 +105,8 @@ func TestFingerprints(t *testing.T) {
 		"increase b by 1": func(s service, k counting.Key) error { _, err := s.Increase(ctx, k, "b", 1); return err },
 		"decrease a by 1": func(s service, k counting.Key) error { _, err := s.Decrease(ctx, k, "a", 1); return err },
 		"reset a":         func(s service, k counting.Key) error { _, err := s.Reset(ctx, k, "a"); return err },
-		"set a to 0":      func(s service, k counting.Key) error { _, _, err := s.Set(ctx, k, "a", 0); return err },
-		"set a to 1":      func(s service, k counting.Key) error { _, _, err := s.Set(ctx, k, "a", 1); return err },
+		"set a to 0":      func(s service, k counting.Key) error { _, err := s.Set(ctx, k, "a", 0); return err },
+		"set a to 1":      func(s service, k counting.Key) error { _, err := s.Set(ctx, k, "a", 1); return err },
 	}
 	for name, update := range map[string]counting.Update{
 		"a 1":        {Changes: []counting.Change{{ItemID: "a", Delta: 1}}},
@@ -128,7 +128,7 @@ func TestFingerprints(t *testing.T) {
 			repo, seen := countingtest.NewMemory(), new(countingtest.Observed)
 			s := counting.NewService(repo, seen)
 			for _, id := range []counting.ItemID{"a", "b", "a1"} {
-				if _, _, err := s.Initialize(ctx, counting.Key{}, id, 0); err != nil {
+				if _, err := s.Initialize(ctx, counting.Key{}, id, 0); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -13,18 +13,18 @@ import (
 
 // IncreaseCount adds an amount to a count.
 func (h handlers) IncreaseCount(c echo.Context, itemID ItemId, params IncreaseCountParams) error {
-	return change(c, itemID, params.IdempotencyKey, h.external.Increase)
+	return change(c, itemID, params.IdempotencyKey, h.counts.Increase)
 }
 
 // DecreaseCount subtracts an amount from a count.
 func (h handlers) DecreaseCount(c echo.Context, itemID ItemId, params DecreaseCountParams) error {
-	return change(c, itemID, params.IdempotencyKey, h.external.Decrease)
+	return change(c, itemID, params.IdempotencyKey, h.counts.Decrease)
 }
 
-// change serves increase and decrease, which differ only in the method of the port.
+// change serves increase and decrease, which differ only in the method of the service.
 func change(
 	c echo.Context, itemID ItemId, header *IdempotencyKey,
-	do func(context.Context, counting.Key, counting.ItemID, counting.Amount) (counting.Result, error),
+	do func(context.Context, counting.Key, counting.ItemID, int64) (counting.Answer, error),
 ) error {
 	id, key, err := target(c, itemID, header)
 	if err != nil {
@@ -34,19 +34,13 @@ func change(
 	if err := c.Bind(&body); err != nil {
 		return err
 	}
-	amount := counting.DefaultAmount
+	amount := int64(1)
 	if body.Amount != nil {
-		amount, err = counting.NewAmount(*body.Amount)
-		if err != nil {
-			return err
-		}
+		amount = *body.Amount
 	}
 
-	result, err := do(c.Request().Context(), key, id, amount)
-	if err := finish(c, key, result.Replayed, err); err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
+	a, err := do(c.Request().Context(), key, id, amount)
+	return writeValue(c, key, id, a, err)
 }
 
 // ResetCount sets a count to zero.
@@ -59,11 +53,16 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountPar
 		return err
 	}
 
-	result, err := h.external.Reset(c.Request().Context(), key, id)
-	if err := finish(c, key, result.Replayed, err); err != nil {
+	a, err := h.counts.Reset(c.Request().Context(), key, id)
+	return writeValue(c, key, id, a, err)
+}
+
+// writeValue answers a change of one count.
+func writeValue(c echo.Context, key counting.Key, id counting.ItemID, a counting.Answer, err error) error {
+	if err := finish(c, key, a, err); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
+	return c.JSON(http.StatusOK, &Changed{ItemId: string(id), Value: a.Values[0]})
 }
 
 // ChangeCounts changes several counts, all or none.
@@ -96,13 +95,13 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 		}
 	}
 
-	result, err := h.external.Apply(c.Request().Context(), update)
-	if err := finish(c, key, result.Replayed, err); err != nil {
+	a, err := h.counts.Apply(c.Request().Context(), update)
+	if err := finish(c, key, a, err); err != nil {
 		return err
 	}
 
-	answer := ChangedCounts{Values: make([]Changed, len(result.Values))}
-	for i, value := range result.Values {
+	answer := ChangedCounts{Values: make([]Changed, len(a.Values))}
+	for i, value := range a.Values {
 		answer.Values[i] = Changed{ItemId: body.Changes[i].ItemId, Value: value}
 	}
 	return c.JSON(http.StatusOK, &answer)

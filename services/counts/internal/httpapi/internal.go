@@ -27,13 +27,13 @@ func (h handlers) InitializeCount(c echo.Context, params InitializeCountParams) 
 		initial = *body.InitialValue
 	}
 
-	value, replayed, err := h.internal.Initialize(c.Request().Context(), key, id, initial)
-	if err := finish(c, key, replayed, err); err != nil {
+	a, err := h.counts.Initialize(c.Request().Context(), key, id, initial)
+	if err := finish(c, key, a, err); err != nil {
 		return err
 	}
 
 	c.Response().Header().Set(echo.HeaderLocation, internalCounts+"/"+pathSegment(body.ItemId))
-	return c.JSON(http.StatusCreated, toCount(value))
+	return c.JSON(http.StatusCreated, toCount(a.Count(id)))
 }
 
 // listCounts reads several counts, by their ids or as a page.
@@ -47,7 +47,7 @@ func (h handlers) listCounts(c echo.Context) error {
 	if p != nil {
 		values, err = h.readPage(c, p)
 	} else {
-		values, err = h.internal.GetMany(c.Request().Context(), ids)
+		values, err = h.counts.GetMany(c.Request().Context(), ids)
 	}
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (h handlers) listCounts(c echo.Context) error {
 
 // readPage reads a page, and links to the next one in the header.
 func (h handlers) readPage(c echo.Context, p *page) ([]counting.CountValue, error) {
-	values, more, err := h.internal.Page(c.Request().Context(), string(p.prefix), string(p.after), p.limit)
+	values, more, err := h.counts.Page(c.Request().Context(), p.prefix, p.after, p.limit)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
 	if err != nil {
 		return err
 	}
-	value, err := h.internal.Get(c.Request().Context(), id)
+	value, err := h.counts.Get(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
@@ -96,11 +96,11 @@ func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams)
 		return err
 	}
 
-	value, replayed, err := h.internal.Set(c.Request().Context(), key, id, body.Value)
-	if err := finish(c, key, replayed, err); err != nil {
+	a, err := h.counts.Set(c.Request().Context(), key, id, body.Value)
+	if err := finish(c, key, a, err); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, toCount(value))
+	return c.JSON(http.StatusOK, toCount(a.Count(id)))
 }
 
 // DeleteCount deletes a count.
@@ -109,8 +109,8 @@ func (h handlers) DeleteCount(c echo.Context, itemID ItemId, params DeleteCountP
 	if err != nil {
 		return err
 	}
-	replayed, err := h.internal.Delete(c.Request().Context(), key, id)
-	if err := finish(c, key, replayed, err); err != nil {
+	a, err := h.counts.Delete(c.Request().Context(), key, id)
+	if err := finish(c, key, a, err); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -32,8 +32,8 @@ func keyOf(c echo.Context, header *IdempotencyKey) (counting.Key, error) {
 // finish turns the err of a change into the error to answer with, nil for none. It sets the header that marks a
 // replayed answer, on problems too. A refusal that is stored under a key names no request, so that repeats get the same
 // bytes.
-func finish(c echo.Context, key counting.Key, replayed bool, err error) error {
-	if replayed {
+func finish(c echo.Context, key counting.Key, a counting.Answer, err error) error {
+	if a.Replayed {
 		c.Response().Header().Set(idempotency.Replayed, "true")
 	}
 	if key.Value != "" && counting.Refused(err) {

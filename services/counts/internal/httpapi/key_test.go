@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 )
 
@@ -67,6 +68,26 @@ func TestRepeats(t *testing.T) {
 	s.Want("GET", internal+"?itemIds=high", "", 200, "", key, "k1") // a read has no key
 }
 
+// A key belongs to the caller whose token the request has.
+func TestKeysBelongToTheirCaller(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	s.Want("POST", internal, `{"itemId":"a"}`, 201, "")
+	for _, tc := range []struct {
+		caller, want string
+		repeat       bool
+	}{{"shop", `"value":1`, false}, {"taxi", `"value":2`, false}, {"shop", `"value":1`, true}} {
+		r := httptest.NewRequestWithContext(auth.WithCaller(t.Context(), tc.caller), "POST", external+"a/increase", nil)
+		r.Header.Set(key, "k")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), tc.want) || (w.Header().Get(replayed) != "") != tc.repeat {
+			t.Errorf("%s: %d %s %v, want %+v", tc.caller, w.Code, w.Body, w.Header(), tc)
+		}
+	}
+}
+
+// Every change refuses a bad key, and a key that is sent twice. platform/idempotency tests what a key may hold.
 func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
@@ -80,21 +101,16 @@ func TestBadKeys(t *testing.T) {
 		{"DELETE", internal + "/a", ``},
 		{"POST", batch, `{"changes":[{"itemId":"a","amount":1}]}`},
 	} {
-		for _, bad := range []string{
-			"", `""`, strings.Repeat("k", 256), "ключ", "a\tb", "a\x7f", "a\xff", `"a`, `"a"b`, `"a\x"`,
-		} {
+		for _, bad := range []string{"", "a\tb"} {
 			s.WantProblem(call[0], call[1], call[2], 400, "INVALID_FIELD", key, key, bad)
 		}
+
 		r := httptest.NewRequestWithContext(t.Context(), call[0], call[1], strings.NewReader(call[2]))
 		r.Header[key] = []string{"a", "a"}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		if w.Code != 400 || !strings.Contains(w.Body.String(), `"field":"`+key+`"`) {
 			t.Errorf("%s: a key twice got %d %s", call[1], w.Code, w.Body)
-		}
-		longest := strings.Repeat("k", 255)
-		if a := s.Do(call[0], call[1], call[2], key, longest); a.Status != 200 && a.Status != 409 {
-			t.Errorf("%s: the longest key got %s", call[1], a)
 		}
 	}
 	s.Want("GET", internal+"?itemIds=a", "", 200, "")

@@ -18,21 +18,25 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 	for pair := range strings.SplitSeq(query, "&") {
 		values, err := url.ParseQuery(pair)
 		if err != nil {
-			return nil, nil, invalid(malformed(pair), "The query is not well formed.", err)
+			name, _, _ := strings.Cut(pair, "=")
+			if !ofPages(name) {
+				name = fieldItemIDs
+			}
+			return nil, nil, invalid(name, "The query is not well formed.", err)
 		}
 
 		for name, value := range values { // at most one
-			switch name {
-			case fieldItemIDs, fieldItemIDs + "[]":
+			_, twice := paging[name]
+			switch {
+			case name == fieldItemIDs, name == fieldItemIDs+"[]":
 				id, err := parseID(fieldItemIDs, value[0])
 				if err != nil {
 					return nil, nil, err
 				}
 				ids = append(ids, id)
-			case fieldPrefix, fieldAfter, fieldLimit:
-				if _, twice := paging[name]; twice {
-					return nil, nil, invalid(name, "The parameter "+name+" is given twice.", nil)
-				}
+			case twice:
+				return nil, nil, invalid(name, "The parameter "+name+" is given twice.", nil)
+			case ofPages(name):
 				paging[name] = value[0]
 			}
 		}
@@ -48,34 +52,21 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 	return nil, p, err
 }
 
-// malformed names the parameter of a pair that does not parse: a parameter of pages, else itemIds.
-func malformed(pair string) string {
-	name, _, _ := strings.Cut(pair, "=")
-	switch name {
-	case fieldPrefix, fieldAfter, fieldLimit:
-		return name
-	}
-	return fieldItemIDs
+// ofPages reports whether a parameter belongs to a query for a page.
+func ofPages(name string) bool {
+	return name == fieldPrefix || name == fieldAfter || name == fieldLimit
 }
 
 // page is a query for a page of counts.
 type page struct {
-	prefix, after counting.ItemID // empty: all counts, from the first
+	prefix, after string // empty: all counts, from the first
 	limit         int
 }
 
 func parsePage(paging map[string]string) (*page, error) {
-	p := page{limit: counting.DefaultPageSize}
-	var err error
-	if text := paging[fieldPrefix]; text != "" {
-		p.prefix, err = parseID(fieldPrefix, text)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if text := paging[fieldAfter]; text != "" {
-		p.after, err = parseID(fieldAfter, text)
-		if err != nil {
+	p := page{prefix: paging[fieldPrefix], after: paging[fieldAfter], limit: counting.DefaultPageSize}
+	for field, text := range map[string]string{fieldPrefix: p.prefix, fieldAfter: p.after} {
+		if _, err := parseID(field, text); text != "" && err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +86,7 @@ func parsePage(paging map[string]string) (*page, error) {
 func (p *page) next(after counting.ItemID) string {
 	query := url.Values{fieldLimit: {strconv.Itoa(p.limit)}, fieldAfter: {string(after)}}
 	if p.prefix != "" {
-		query.Set(fieldPrefix, string(p.prefix))
+		query.Set(fieldPrefix, p.prefix)
 	}
 	return internalCounts + "?" + query.Encode()
 }

@@ -23,19 +23,13 @@ func Right(method, route string) auth.Right {
 }
 
 // handlers implement the generated ServerInterface.
-type handlers struct {
-	external counting.ExternalCountUpdateAPI
-	internal counting.InternalCountValueAPI
-}
+type handlers struct{ counts *counting.Service }
 
 // Register registers the operations of the contract: the internal port on internal, all others on external, which may
 // be the same. Each operation gets a span from ops, which is nil without tracing. The route of listCounts is not
 // generated because parseList accepts two spellings of a parameter.
-func Register(
-	external, internal *echo.Echo,
-	updates counting.ExternalCountUpdateAPI, values counting.InternalCountValueAPI, ops *telemetry.Operations,
-) {
-	h := handlers{external: updates, internal: values}
+func Register(external, internal *echo.Echo, counts *counting.Service, ops *telemetry.Operations) {
+	h := handlers{counts}
 	spans := httpserver.Operations(ops, map[string]string{
 		"increaseCount": "counts.increase", "decreaseCount": "counts.decrease", "resetCount": "counts.reset",
 		"changeCounts":    "counts.apply",

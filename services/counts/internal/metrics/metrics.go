@@ -2,8 +2,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -18,7 +16,7 @@ type Metrics struct {
 var _ counting.Observer = (*Metrics)(nil)
 
 // New registers the metrics.
-func New(reg prometheus.Registerer) (*Metrics, error) {
+func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		replays: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_replays_total", Help: "Stored answers that were returned to a repeated request.",
@@ -32,12 +30,8 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 
-	for _, c := range []prometheus.Collector{m.replays, m.conflicts, m.deleted} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of counts: %w", err)
-		}
-	}
-	return m, nil
+	reg.MustRegister(m.replays, m.conflicts, m.deleted)
+	return m
 }
 
 // Replayed implements counting.Observer.

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -125,6 +126,46 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	for k, id := range ids {
 		wantValue(t, replicas[0], id, sums[k].Load())
 	}
+}
+
+// At the edge, adds, batches and requests with keys get what is left exactly, and those with keys are refused for good.
+func TestUpdatesAtTheEdge(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := openPatient(t, dsn)
+	const left, callers = 20, 60
+	if _, err := s.Create(t.Context(), "edge", math.MaxInt64-left); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, s, "other")
+	var won, others atomic.Int64
+	waittest.Together(t, callers, func(i int) error {
+		key := strconv.Itoa(i)
+		u := []counting.Update{update("", "edge"), update(key, "edge"), update(key, "other", "edge")}[i%3]
+		_, err := s.Apply(t.Context(), u)
+		again, repeated := error(nil), false
+		if u.Key.Value != "" {
+			var r counting.Answer
+			r, again = s.Apply(t.Context(), u)
+			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
+		}
+		switch {
+		case repeated:
+			return fmt.Errorf("a repeat got %w, the first %w", again, err)
+		case err == nil:
+			won.Add(1)
+			others.Add(int64(i % 3 / 2))
+			return nil
+		case errors.Is(err, counting.ErrOverflow):
+			return nil
+		}
+		return err
+	})
+	if won.Load() != left {
+		t.Errorf("%d changes fitted, want %d", won.Load(), left)
+	}
+	wantValue(t, s, "edge", math.MaxInt64)
+	wantValue(t, s, "other", others.Load())
 }
 
 // Another session creates a count just before batches of two replicas do: these go on from its value, and when it

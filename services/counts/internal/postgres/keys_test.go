@@ -28,6 +28,34 @@ func update(key string, ids ...counting.ItemID) counting.Update {
 	return u
 }
 
+// Two replicas get one key at once, again and again: one request is applied, and all get its answer.
+func TestReplicasShareAKey(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	replicas := []*replica{openPatient(t, dsn), openPatient(t, dsn)}
+	mustCreate(t, replicas[0], "a", "b")
+	const rounds, callers = 30, 6
+	for round := range rounds {
+		var firsts atomic.Int64
+		waittest.Together(t, callers, func(i int) error {
+			u := update(fmt.Sprintf("key %d", round), "a", "b", "a")
+			got, err := replicas[i%2].Apply(t.Context(), u)
+			if want := int64(2 * round); err == nil && !slices.Equal(got.Values, []int64{want + 1, want/2 + 1, want + 2}) {
+				err = fmt.Errorf("round %d: %+v", round, got)
+			}
+			if !got.Replayed {
+				firsts.Add(1)
+			}
+			return err
+		})
+		if firsts.Load() != 1 {
+			t.Fatalf("round %d: %d requests were the first, want 1", round, firsts.Load())
+		}
+	}
+	wantValue(t, replicas[0], "a", 2*rounds)
+	wantValue(t, replicas[0], "b", rounds)
+}
+
 // A key that has expired is taken again, by one of two replicas, and by the same one twice.
 func TestExpiredKeyIsTakenOnce(t *testing.T) {
 	t.Parallel()
@@ -172,7 +200,7 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 					case 7:
 						u, want = update(key, "b", "full"), counting.ErrOverflow
 					}
-					first, err := untilApplied(func() (counting.Result, error) { return s.Apply(t.Context(), u) })
+					first, err := untilApplied(func() (counting.Answer, error) { return s.Apply(t.Context(), u) })
 					if !errors.Is(err, want) || first.Replayed {
 						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
 					}

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"time"
+
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/api"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/httpapi"
@@ -30,8 +33,10 @@ func Worker() chassis.Service[Config] {
 }
 
 func settings(cfg Config) chassis.Settings {
+	db := databaseOf(cfg)
 	return chassis.Settings{
-		Engines: engines(), Migrations: migrations(cfg), Session: session(cfg), Check: check(cfg),
+		Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}, Migrations: db.migrations, Session: db.session,
+		Check:  db.check,
 		Lock:   contention.Settings{Lock: "id", Grouped: true},
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	}
@@ -46,7 +51,7 @@ func buildServer(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	httpapi.Register(server.Echo(), event.NewService(s, event.RandomWord), c.Operations())
+	httpapi.Register(server.Echo(), &event.Service{Repository: s, Value: event.RandomWord}, c.Operations())
 	return nil
 }
 
@@ -55,9 +60,10 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w := worker.New(s, worker.Options{
-		Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency, Value: event.RandomWord, Operations: c.Operations(),
-	}, m, c.Telemetry().Logger())
+	w := &worker.Worker{
+		Queue: s, Observer: m, Log: c.Telemetry().Logger(), Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency,
+		Value: event.RandomWord, Operations: c.Operations(),
+	}
 	c.Add(lifecycle.Part{Name: "worker", Run: w.Run})
 	return nil
 }
@@ -67,16 +73,15 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 //nolint:ireturn // one of two adapters
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	tel := c.Telemetry()
-	m, err := metrics.New(tel.Registry())
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := openStore(cfg, c.GroupCommit(slotsIn(cfg), cfg.CoalesceInFlight, cfg.RequestTimeout))
+	db := databaseOf(cfg)
+	s, err := db.open(c.GroupCommit(db.slots, cfg.CoalesceInFlight, cfg.RequestTimeout))
 	if err != nil {
 		return nil, nil, err
 	}
 
+	m := metrics.New(tel.Registry())
 	watch := &watch{queue: s, metrics: m, log: tel.Logger()}
-	c.Add(lifecycle.Part{Name: "backlog", Run: watch.run}, lifecycle.Part{Name: "group commit", Stop: s.Close})
+	c.Add(lifecycle.Part{Name: "backlog", Run: lifecycle.Every(time.Millisecond, watchInterval, watch.count)},
+		lifecycle.Part{Name: "group commit", Stop: s.Close})
 	return s, m, nil
 }

@@ -87,29 +87,22 @@ func post(t *testing.T, url string) apptest.Answer {
 	return apptest.Send(t, http.MethodPost, url, "", nil)
 }
 
-// TestLife runs the source's flow: an event with a value, a pending one, a worker that gives it one, count, read. The
-// first replica that starts migrates the schema.
+// TestLife runs the source's flow: an event with a value, a pending one, a worker that gives it one. The first replica
+// that starts migrates the schema. httpapi tests the answers.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, open func(bool) string) {
 		t.Helper()
 		dsn := open(true)
 		r := serve(t, dsn)
-		a := post(t, r.api+"/events")
-		created := decode(t, a)
-		if a.Status != 201 || created.ID != 1 || created.Value == nil || *created.Value == "" ||
-			a.Header.Get("Location") != "/events/1" {
-			t.Errorf("POST /events: %s", a)
+		created := decode(t, post(t, r.api+"/events"))
+		if created.ID != 1 || created.Value == nil || *created.Value == "" {
+			t.Errorf("created %+v", created)
 		}
-		if a = post(t, r.api+"/events/async"); a.Status != 202 || a.Body != "{\"id\":2}\n" {
-			t.Errorf("POST /events/async: %s", a)
+		if pending := decode(t, post(t, r.api+"/events/async")); pending.ID != 2 {
+			t.Errorf("enqueued %+v", pending)
 		}
-		if a = apptest.Get(t, r.api+"/events/2"); a.Status != 200 || a.Body != "{\"id\":2,\"value\":null}\n" {
-			t.Errorf("pending: %s", a)
-		}
-		if a = apptest.Get(t, r.api+"/events"); a.Body != "{\"count\":2}\n" {
-			t.Errorf("count: %s", a)
-		}
+
 		w := work(t, dsn)
 		waittest.Eventually(t, "the event has its value", func() bool {
 			return decode(t, apptest.Get(t, r.api+"/events/2")).Value != nil
@@ -117,11 +110,10 @@ func TestLife(t *testing.T) {
 		if b := decode(t, apptest.Get(t, r.api+"/events/1")); b.Value == nil || *b.Value != *created.Value {
 			t.Errorf("event 1 has changed: %+v", b)
 		}
-		if n := w.Metric(t, "events_worked_total"); n != 1 {
-			t.Errorf("the worker counts %g", n)
-		}
-		if n := w.Metric(t, `events_claimed_batch_size_sum`); n != 1 {
-			t.Errorf("the batches sum up to %g", n)
+		for series, want := range map[string]float64{"events_worked_total": 1, "events_claimed_batch_size_sum": 1} {
+			if got := w.Metric(t, series); got != want {
+				t.Errorf("the worker's %s is %g, want %g", series, got, want)
+			}
 		}
 		if n := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="id",where="database"}`); n != 2 {
 			t.Errorf("%g waits for the row of status", n)

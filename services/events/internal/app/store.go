@@ -18,54 +18,35 @@ type store interface {
 	Close(ctx context.Context) error
 }
 
-// engines returns the supported engines.
-func engines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
-
 // onMySQL reports whether url names a database of MySQL or MariaDB.
 func onMySQL(url string) bool {
 	kind, err := sqldb.EngineOf(url)
 	return err == nil && kind == sqldb.MySQL
 }
 
-// migrations returns the migrations for the engine of DATABASE_URL.
-func migrations(c Config) migrate.Source {
-	if onMySQL(c.DatabaseURL) {
-		return mysql.Migrations()
-	}
-	return postgres.Migrations()
+// database describes the database of DATABASE_URL.
+type database struct {
+	migrations migrate.Source
+	session    map[string]string // none for MySQL
+	// slots is the schema of the slots, empty for MySQL, which has none.
+	slots string
+	// check refuses a database whose table status cannot give ids.
+	check func(context.Context, *sqldb.DB) error
+	open  func(groupcommit.Limits) (store, error)
 }
 
-// session returns the session settings, none for MySQL.
-func session(c Config) map[string]string {
+func databaseOf(c Config) database {
 	if onMySQL(c.DatabaseURL) {
-		return nil
+		return database{
+			migrations: mysql.Migrations(), check: mysql.Check,
+			open: func(l groupcommit.Limits) (store, error) { return mysql.New(l) },
+		}
 	}
-	return postgres.Session()
-}
 
-// check returns a function that refuses a database whose table status cannot give ids.
-func check(c Config) func(context.Context, *sqldb.DB) error {
-	if onMySQL(c.DatabaseURL) {
-		return mysql.Check
+	source := postgres.Migrations()
+	return database{
+		// The slots are beside the migrations' history: they need a key, and the tables of schema events may have none.
+		migrations: source, session: postgres.Session(), slots: source.HistorySchema, check: postgres.Check,
+		open: func(l groupcommit.Limits) (store, error) { return postgres.New(l) },
 	}
-	return postgres.Check
-}
-
-// openStore returns a store on the database of limits.
-//
-//nolint:ireturn // one of two adapters
-func openStore(c Config, limits groupcommit.Limits) (store, error) {
-	if onMySQL(c.DatabaseURL) {
-		return mysql.New(limits)
-	}
-	return postgres.New(limits)
-}
-
-// slotsIn returns the schema of the slots, empty for MySQL, which has none. The slots are beside the migrations'
-// history: they need a key, and the tables of schema events may have none.
-func slotsIn(c Config) string {
-	if onMySQL(c.DatabaseURL) {
-		return ""
-	}
-	return postgres.Migrations().HistorySchema
 }

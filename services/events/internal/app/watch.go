@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/services/events/internal/event"
@@ -19,18 +18,6 @@ type watch struct {
 }
 
 const watchInterval = 10 * time.Second
-
-// run measures at once and then every watchInterval, give or take 10 %, until ctx ends.
-func (w *watch) run(ctx context.Context) error {
-	for {
-		w.count(ctx)
-		select {
-		case <-time.After(watchInterval - watchInterval/10 + rand.N(watchInterval/5)):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
 
 // count sets the metrics to the backlog, or marks them as unknown.
 func (w *watch) count(ctx context.Context) {

@@ -28,10 +28,7 @@ func (q *queue) Backlog(context.Context) (event.Backlog, error) { return q.backl
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	m, err := metrics.New(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(reg)
 	q := &queue{backlog: event.Backlog{Pending: 2, Distance: 3}}
 	w := watch{queue: q, metrics: m, log: slog.New(slog.DiscardHandler)}
 	want := func(pending, distance float64) {

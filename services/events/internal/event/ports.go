@@ -2,18 +2,6 @@ package event
 
 import "context"
 
-// API is the inbound port: it adds and reads events.
-type API interface {
-	// Create adds an event with a value and returns it.
-	Create(ctx context.Context) (Event, error)
-	// Enqueue adds a pending event and returns its id.
-	Enqueue(ctx context.Context) (ID, error)
-	// Get returns one event, or ErrNotFound.
-	Get(ctx context.Context, id ID) (Event, error)
-	// Count returns the number of all events.
-	Count(ctx context.Context) (int64, error)
-}
-
 // Repository is the outbound port of the API. Every implementation passes eventtest.Exercise.
 type Repository interface {
 	// Add stores a new event under the next id and returns the id once it is committed.

@@ -45,7 +45,7 @@ func newServer(t *testing.T, store event.Repository) *apptest.API {
 	t.Helper()
 	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 1000, deps, func(e *echo.Echo) {
-		httpapi.Register(e, event.NewService(store, func() string { return "word" }), nil)
+		httpapi.Register(e, &event.Service{Repository: store, Value: func() string { return "word" }}, nil)
 	})
 }
 
@@ -66,17 +66,6 @@ func TestLifeOfEvents(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	s.Want("GET", "/events/2", "", 200, `{"id":2,"value":"done"}`)
-}
-
-// TestCrossSite: a page of another origin adds nothing.
-func TestCrossSite(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, openStore(t))
-	for _, path := range []string{"/events", "/events/async"} {
-		s.WantProblem("POST", path, "", 403, "CROSS_SITE", "", "Sec-Fetch-Site", "cross-site")
-		s.WantProblem("POST", path, "", 403, "CROSS_SITE", "", "Origin", "https://evil.example")
-	}
-	s.Want("POST", "/events", "", 201, `{"id":1,"value":"word"}`, "Sec-Fetch-Site", "same-origin")
 }
 
 // TestBodiesAreIgnored: a body is not read, whatever its type.

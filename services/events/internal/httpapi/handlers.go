@@ -43,7 +43,7 @@ func (h handlers) getEvent(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	e, err := h.events.Get(c.Request().Context(), id)
+	e, err := h.events.Find(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +23,7 @@ type Metrics struct {
 var _ worker.Observer = (*Metrics)(nil)
 
 // New registers the metrics with reg.
-func New(reg prometheus.Registerer) (*Metrics, error) {
+func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "events_pending", Help: "Pending events, counted every 10 s; NaN when that failed.",
@@ -49,13 +48,8 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	}
 
 	m.BacklogUnknown()
-
-	for _, c := range []prometheus.Collector{m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of events: %w", err)
-		}
-	}
-	return m, nil
+	reg.MustRegister(m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed)
+	return m
 }
 
 // Worked implements worker.Observer.

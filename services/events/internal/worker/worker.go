@@ -22,8 +22,18 @@ type Observer interface {
 	Failed()
 }
 
-// Options configure the workers of a process.
-type Options struct {
+// After a poll that found nothing or failed, a worker waits idleWait plus up to idleSpread, so that workers that
+// started together drift apart.
+const (
+	idleWait   = time.Second
+	idleSpread = 500 * time.Millisecond
+)
+
+// Worker polls a queue.
+type Worker struct {
+	Queue    event.Queue
+	Observer Observer
+	Log      *slog.Logger
 	// Batch limits the events of one transaction.
 	Batch int
 	// Concurrency is the number of transactions that run at once.
@@ -34,31 +44,11 @@ type Options struct {
 	Operations *telemetry.Operations
 }
 
-// After a poll that found nothing or failed, a worker waits idleWait plus up to idleSpread, so that workers that
-// started together drift apart.
-const (
-	idleWait   = time.Second
-	idleSpread = 500 * time.Millisecond
-)
-
-// Worker polls a queue.
-type Worker struct {
-	queue    event.Queue
-	observer Observer
-	log      *slog.Logger
-	options  Options
-}
-
-// New returns a worker on queue.
-func New(queue event.Queue, o Options, observer Observer, log *slog.Logger) *Worker {
-	return &Worker{queue: queue, options: o, observer: observer, log: log}
-}
-
 // Run works until ctx ends. It then finishes the current batch: its statements do not get ctx; the timeouts of the
 // database limit them.
 func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	for range w.options.Concurrency {
+	for range w.Concurrency {
 		all.Go(func() { w.loop(ctx) })
 	}
 	all.Wait()
@@ -70,32 +60,28 @@ func (w *Worker) loop(ctx context.Context) {
 		n, err := w.batch(context.WithoutCancel(ctx))
 		switch {
 		case err != nil:
-			w.observer.Failed()
-			w.log.WarnContext(ctx, "a batch of events was not worked and will be tried again", slog.Any("error", err))
+			w.Observer.Failed()
+			w.Log.WarnContext(ctx, "a batch of events was not worked and will be tried again", slog.Any("error", err))
 		case n > 0:
-			w.observer.Worked(n)
+			w.Observer.Worked(n)
 			continue // there may be more
 		default:
-			w.observer.FoundNothing()
+			w.Observer.FoundNothing()
 		}
-		pause(ctx)
+
+		select {
+		case <-time.After(idleWait + rand.N(idleSpread)):
+		case <-ctx.Done():
+		}
 	}
 }
 
 // batch works up to Batch events and returns their number. With tracing each batch is a separate trace.
 func (w *Worker) batch(ctx context.Context) (n int, err error) {
-	if w.options.Operations != nil {
+	if w.Operations != nil {
 		var end func(int, error)
-		ctx, end = w.options.Operations.StartPoll(ctx, "events.work")
+		ctx, end = w.Operations.StartPoll(ctx, "events.work")
 		defer func() { end(n, err) }()
 	}
-	return w.queue.Work(ctx, w.options.Batch, func(event.ID) string { return w.options.Value() })
-}
-
-// pause waits 1 to 1.5 s, or until ctx ends.
-func pause(ctx context.Context) {
-	select {
-	case <-time.After(idleWait + rand.N(idleSpread)):
-	case <-ctx.Done():
-	}
+	return w.Queue.Work(ctx, w.Batch, func(event.ID) string { return w.Value() })
 }

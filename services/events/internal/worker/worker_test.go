@@ -65,12 +65,14 @@ func wantSpaced(t *testing.T, moments []time.Time) {
 	}
 }
 
-func run(t *testing.T, q event.Queue, o worker.Options, s *seen, log *slog.Logger) (stop func()) {
+func run(t *testing.T, q event.Queue, batch, concurrency int, s *seen, log *slog.Logger) (stop func()) {
 	t.Helper()
-	o.Value = func() string { return "word" }
+	w := &worker.Worker{
+		Queue: q, Observer: s, Log: log, Batch: batch, Concurrency: concurrency, Value: func() string { return "word" },
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- worker.New(q, o, s, log).Run(ctx) }()
+	go func() { done <- w.Run(ctx) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -104,7 +106,7 @@ func TestPollsAndWorks(t *testing.T) {
 		store := backlog(25)
 		var s seen
 		begin := time.Now()
-		stop := run(t, &store, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.DiscardHandler))
+		stop := run(t, &store, 10, 1, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
 		batches, empty, _ := s.look()
 		if !slices.Equal(batches, []int{10, 10, 5}) || time.Since(begin) != 0 || len(empty) != 1 {
@@ -131,7 +133,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s seen
 		var log strings.Builder
-		stop := run(t, failing{}, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.NewTextHandler(&log, nil)))
+		stop := run(t, failing{}, 10, 1, &s, slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(30 * time.Second)
 		stop()
 		batches, empty, failed := s.look()
@@ -167,7 +169,7 @@ func TestStopFinishesTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q slow
 		var s seen
-		stop := run(t, &q, worker.Options{Batch: 10, Concurrency: 4}, &s, slog.New(slog.DiscardHandler))
+		stop := run(t, &q, 10, 4, &s, slog.New(slog.DiscardHandler))
 		time.Sleep(time.Second)
 		begin := time.Now()
 		stop()
@@ -184,7 +186,7 @@ func TestStopWhileIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s seen
-		stop := run(t, new(backlog), worker.Options{Batch: 1, Concurrency: 1}, &s, slog.New(slog.DiscardHandler))
+		stop := run(t, new(backlog), 1, 1, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
 		begin := time.Now()
 		stop()

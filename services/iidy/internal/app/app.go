@@ -39,15 +39,10 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	m, err := metrics.New(c.Telemetry().Registry())
-	if err != nil {
-		return err
-	}
-
 	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.BulkTimeout,
 		groupcommit.Beside(postgres.Table))
 	store, err := postgres.New(postgres.Options{
-		Limits: limits, Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
+		Limits: limits, Metrics: metrics.New(c.Telemetry().Registry()), MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 // replica is a running replica of the service.
 type replica struct{ *apptest.Replica }
 
-// start runs a replica on a database of its own.
+// start runs a replica on a new database.
 func start(t *testing.T, environ map[string]string) *replica {
 	t.Helper()
 	return startOn(t, dbtest.Postgres(t, postgres.Migrations()), environ)

@@ -10,35 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
-
-// A long batch is one transaction, in either format.
-func TestLongBatches(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	const n = 30_000
-	lines := numbers(n)
-	inJSON := `{"items":["` + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", `","`) + `"]}`
-	r.want(t, "POST", batch, lines, 201, fmt.Sprint("ADDED ", n))
-	r.want(t, "POST", batch+"?action=increment", lines, 200, fmt.Sprint("INCREMENTED ", n))
-	a := apptest.Send(t, "POST", r.API+batch+"?action=increment", inJSON, apptest.JSON())
-	if a.Status != 200 || a.Body != fmt.Sprintf(`{"incremented":%d}`+"\n", n) {
-		t.Errorf("in JSON: %s", a)
-	}
-	// The last line is invalid, and nothing is deleted.
-	a = apptest.Send(t, "DELETE", r.API+batch, lines+"\n"+strings.Repeat("x", 2000), nil)
-	code := a.Header.Get("X-Error-Code")
-	if a.Status != 400 || code != "ITEM_TOO_LONG" || !strings.HasPrefix(a.Body, fmt.Sprintf("Line %d: ", n+2)) {
-		t.Errorf("an invalid line: %s", a)
-	}
-	r.want(t, "GET", items+"/0029999", "", 200, "2")
-	r.want(t, "DELETE", batch, lines, 200, fmt.Sprint("DELETED ", n))
-	if got := r.Metric(t, `iidy_items_total{change="incremented"}`); got != 2*n {
-		t.Errorf("the metric counts %g increments", got)
-	}
-}
 
 // upload sends a batch that write writes, and returns the answer's status and body.
 func (r *replica) upload(ctx context.Context, write func(w io.Writer)) (status int, body string, err error) {

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -14,19 +15,24 @@ const MaxBytes = 2000
 // breaks (LF, CR).
 type List string
 
-// check returns an error that wraps ErrInvalidList or ErrTooLong and does not
-// repeat the name.
+// check returns an error that wraps ErrInvalidList or ErrTooLong and does not repeat the name.
 func (l List) check() error {
-	switch {
-	case l == "":
-		return invalid(ErrInvalidList, "it is empty")
-	case len(l) >= MaxBytes:
+	if len(l) >= MaxBytes {
 		return invalid(ErrTooLong, "the list's name has %d bytes, and together with an item at most %d are allowed",
 			len(l), MaxBytes)
-	case !utf8.ValidString(string(l)):
-		return invalid(ErrInvalidList, "it is not valid UTF-8")
-	case strings.ContainsAny(string(l), "\x00\n\r"):
-		return invalid(ErrInvalidList, "it holds a NUL or a line break")
+	}
+	return checkName(ErrInvalidList, []byte(l))
+}
+
+// checkName returns an error that wraps the sentinel and does not repeat the name of a list or an item.
+func checkName(sentinel error, name []byte) error {
+	switch {
+	case len(name) == 0:
+		return invalid(sentinel, "it is empty")
+	case !utf8.Valid(name):
+		return invalid(sentinel, "it is not valid UTF-8")
+	case bytes.ContainsAny(name, "\x00\n\r"):
+		return invalid(sentinel, "it holds a NUL or a line break")
 	}
 	return nil
 }
@@ -43,38 +49,17 @@ func (i Item) check(list List) error {
 	return checkItem(list, []byte(i))
 }
 
-// checkItem returns an error that wraps ErrInvalidItem or ErrTooLong and does not
-// repeat the item.
+// checkItem returns an error that wraps ErrInvalidItem or ErrTooLong and does not repeat the item.
 func checkItem(list List, item []byte) error {
-	switch {
-	case len(item) == 0:
-		return invalid(ErrInvalidItem, "it is empty")
-	case len(list)+len(item) > MaxBytes:
+	if len(list)+len(item) > MaxBytes {
 		return invalid(ErrTooLong, "it and the list's name have %d bytes together, at most %d are allowed",
 			len(list)+len(item), MaxBytes)
 	}
-
-	ascii := true
-	for _, c := range item {
-		switch {
-		case c > '\r' && c < utf8.RuneSelf:
-		case c == 0:
-			return invalid(ErrInvalidItem, "it holds a NUL")
-		case c == '\n', c == '\r':
-			return invalid(ErrInvalidItem, "it holds a line break")
-		case c >= utf8.RuneSelf:
-			ascii = false
-		}
-	}
-
-	if !ascii && !utf8.Valid(item) {
-		return invalid(ErrInvalidItem, "it is not valid UTF-8")
-	}
-	return nil
+	return checkName(ErrInvalidItem, item)
 }
 
-// Claim identifies the items that one call of Claim took: a UUID in its usual form,
-// in lower case. "" means no claim.
+// Claim identifies the items that one call of Claim took: a UUID in its usual form, in lower case, from ParseClaim. ""
+// means no claim.
 type Claim string
 
 // ParseClaim returns s in lower case, or an error that wraps ErrInvalidClaim.
@@ -91,12 +76,4 @@ func (c Claim) check() error {
 		return invalid(ErrInvalidClaim, "it is not a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
 	}
 	return nil
-}
-
-// checkOptional is like check but accepts no claim.
-func (c Claim) checkOptional() error {
-	if c == "" {
-		return nil
-	}
-	return c.check()
 }

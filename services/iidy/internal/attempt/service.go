@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func (s *Service) Count(ctx context.Context, list List) (Counts, error) {
 
 // Apply changes one item and returns 1, or 0 if there was nothing to change.
 func (s *Service) Apply(ctx context.Context, change Change, list List, item Item, claim Claim) (int64, error) {
-	if err := firstOf(item.check(list), claim.checkOptional()); err != nil {
+	if err := item.check(list); err != nil {
 		return 0, err
 	}
 	return s.repo.Apply(ctx, change, list, item, claim)
@@ -85,7 +86,7 @@ func (s *Service) Fits(bytes int64) error {
 // repository: a batch that arrives slowly takes room in the spool but nothing of the
 // database. It returns a PlaceError for an invalid item.
 func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
-	if err := firstOf(list.check(), claim.checkOptional()); err != nil {
+	if err := list.check(); err != nil {
 		return 0, err
 	}
 
@@ -107,7 +108,7 @@ func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, sour
 // Abandon deletes the items with at least that many attempts (1 or more), and returns
 // their number.
 func (s *Service) Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error) {
-	if err := firstOf(list.check(), claim.checkOptional()); err != nil {
+	if err := list.check(); err != nil {
 		return 0, err
 	}
 	if attempts < 1 {
@@ -119,7 +120,7 @@ func (s *Service) Abandon(ctx context.Context, list List, attempts int64, claim 
 // Claim takes up to count free items (1 to MaxPage) in byte order, for the time of
 // the lease (MinLease to MaxLease).
 func (s *Service) Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error) {
-	if err := firstOf(list.check(), checkLease(lease)); err != nil {
+	if err := cmp.Or(list.check(), checkLease(lease)); err != nil {
 		return Lease{}, err
 	}
 	if count < 1 || count > MaxPage {
@@ -131,7 +132,7 @@ func (s *Service) Claim(ctx context.Context, list List, count int, lease time.Du
 // Extend replaces the lease of the items that the claim still holds, and returns their
 // number. The new lease begins now.
 func (s *Service) Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error) {
-	if err := firstOf(list.check(), claim.check(), checkLease(lease)); err != nil {
+	if err := cmp.Or(list.check(), claim.check(), checkLease(lease)); err != nil {
 		return 0, err
 	}
 	return s.repo.Extend(ctx, list, claim, lease)
@@ -139,20 +140,10 @@ func (s *Service) Extend(ctx context.Context, list List, claim Claim, lease time
 
 // Release frees the items that the claim still holds, and returns their number.
 func (s *Service) Release(ctx context.Context, list List, claim Claim) (int64, error) {
-	if err := firstOf(list.check(), claim.check()); err != nil {
+	if err := cmp.Or(list.check(), claim.check()); err != nil {
 		return 0, err
 	}
 	return s.repo.Release(ctx, list, claim)
-}
-
-// firstOf returns the first error that is not nil.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func checkLease(lease time.Duration) error {

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
 // source yields n items with a common prefix, and then err.
@@ -38,6 +41,7 @@ type recorder struct {
 	attempt.Repository
 
 	calls, staged, longest int // the longest part in bytes
+	spooled                bool
 	items                  hash.Hash
 }
 
@@ -49,6 +53,7 @@ func (r *recorder) ApplyBatch(
 	_ context.Context, _ attempt.Change, _ attempt.List, batch attempt.Batch, _ attempt.Claim,
 ) (int64, error) {
 	r.calls++
+	r.spooled = batch.Spooled()
 	for range 2 { // the second time is a transaction that is run again
 		items, err := batch.Load()
 		if err != nil || items.Len() != batch.Len() {
@@ -65,6 +70,7 @@ func (r *recorder) ApplyStaged(
 ) (n int64, err error) {
 	r.calls++
 	r.staged++
+	r.spooled = true
 	for range 2 { // the second time is a transaction that is run again
 		n = 0
 		r.items.Reset()
@@ -80,41 +86,14 @@ func (r *recorder) ApplyStaged(
 	return n, nil
 }
 
-// memory is a spool that counts its files, with room for so many bytes.
-type memory struct {
-	room          int64
-	created, open int
-}
-
-//nolint:ireturn // the port says so
-func (m *memory) Create() (attempt.File, error) {
-	m.created++
-	m.open++
-	return &memoryFile{spool: m}, nil
-}
-
-func (m *memory) Free() int64 { return m.room }
-
-type memoryFile struct {
-	spool *memory
-	bytes []byte
-}
-
-func (f *memoryFile) Write(p []byte) (int, error) {
-	if int64(len(f.bytes)+len(p)) > f.spool.room {
-		return 0, attempt.ErrSpoolFull
+// newSpool returns a spool with room for so many bytes.
+func newSpool(t *testing.T, room int64) *spool.Spool {
+	t.Helper()
+	s, err := spool.New(t.TempDir(), room, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.bytes = append(f.bytes, p...)
-	return len(p), nil
-}
-
-func (f *memoryFile) ReadAt(p []byte, at int64) (int, error) {
-	return bytes.NewReader(f.bytes).ReadAt(p, at)
-}
-
-func (f *memoryFile) Close() error {
-	f.spool.open--
-	return nil
+	return s
 }
 
 // A batch is staged exactly when it is longer than what is held in memory. Its items reach the repository whole, in
@@ -123,26 +102,27 @@ func TestLongBatchesAreStaged(t *testing.T) {
 	t.Parallel()
 	const long = attempt.MaxBatchBytes/1908 + 10
 	for _, c := range []struct {
-		items           source
-		spooled, staged int
+		items   source
+		spooled bool
+		staged  int
 	}{
-		{source{n: 0}, 0, 0},
-		{source{n: 1000}, 0, 0},
-		{source{n: attempt.MaxBatch}, 1, 0},
-		{source{n: attempt.MaxBatch + 1}, 1, 1},
-		{source{n: 3*attempt.MaxBatch + 5}, 1, 1},
-		{source{n: long - 20, prefix: strings.Repeat("x", 1900)}, 1, 0},
-		{source{n: long, prefix: strings.Repeat("x", 1900)}, 1, 1},
+		{source{n: 0}, false, 0},
+		{source{n: 1000}, false, 0},
+		{source{n: attempt.MaxBatch}, true, 0},
+		{source{n: attempt.MaxBatch + 1}, true, 1},
+		{source{n: 3*attempt.MaxBatch + 5}, true, 1},
+		{source{n: long - 20, prefix: strings.Repeat("x", 1900)}, true, 0},
+		{source{n: long, prefix: strings.Repeat("x", 1900)}, true, 1},
 	} {
-		repo, spool := &recorder{items: sha256.New()}, &memory{room: 4 << 20}
+		repo, files := &recorder{items: sha256.New()}, newSpool(t, 4<<20)
 		c.items.err = io.EOF
-		got, err := attempt.NewService(repo, spool).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
+		got, err := attempt.NewService(repo, files).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
 		if err != nil || got != int64(c.items.n) || repo.staged != c.staged || repo.calls != min(c.items.n, 1) {
 			t.Errorf("%d items: %d added, %+v, %v", c.items.n, got, repo, err)
 		}
-		if spool.created != c.spooled || spool.open != 0 || repo.longest > 256<<10 {
-			t.Errorf("%d items: %d files, %d open, the longest part has %d bytes",
-				c.items.n, spool.created, spool.open, repo.longest)
+		if repo.spooled != c.spooled || files.Free() != 4<<20 || repo.longest > 256<<10 {
+			t.Errorf("%d items: spooled %t, %d bytes are free, the longest part has %d bytes",
+				c.items.n, repo.spooled, files.Free(), repo.longest)
 		}
 		want := sha256.New()
 		for i := range c.items.n {
@@ -169,13 +149,13 @@ func TestErrorsFailABatch(t *testing.T) {
 		"long":                 {source{n: 2*attempt.MaxBatch + 7, err: errSource}, 1 << 20, errSource},
 		"longer than the room": {source{n: 2 * attempt.MaxBatch, err: io.EOF}, 100 << 10, attempt.ErrSpoolFull},
 	} {
-		repo, spool := new(recorder), &memory{room: c.room}
-		added, err := attempt.NewService(repo, spool).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
-		if !errors.Is(err, c.want) || repo.calls != 0 || spool.open != 0 {
-			t.Errorf("%s: %d added, %v, %d calls, %d files open", name, added, err, repo.calls, spool.open)
+		repo, files := new(recorder), newSpool(t, c.room)
+		added, err := attempt.NewService(repo, files).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
+		if !errors.Is(err, c.want) || repo.calls != 0 || files.Free() != c.room {
+			t.Errorf("%s: %d added, %v, %d calls, %d bytes are free", name, added, err, repo.calls, files.Free())
 		}
 	}
-	service := attempt.NewService(new(recorder), new(memory))
+	service := attempt.NewService(new(recorder), nil)
 	_, err := service.ApplyBatch(t.Context(), attempt.Add, "l", &source{n: 3, prefix: "\n"}, "")
 	place, ok := errors.AsType[*attempt.PlaceError](err)
 	if !ok || place.Place != "item 1" || !errors.Is(err, attempt.ErrInvalidItem) {
@@ -186,32 +166,30 @@ func TestErrorsFailABatch(t *testing.T) {
 // Every method checks its arguments, and does not call the repository with bad ones.
 func TestArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
-	const claim, bad = attempt.Claim("3f2504e0-4f89-41d3-9a0c-0305e82c3301"), attempt.Claim("3f2504e0")
+	const claim = attempt.Claim("3f2504e0-4f89-41d3-9a0c-0305e82c3301")
 	s, ctx := attempt.NewService(nil, nil), t.Context()
 	one := func() *source { return &source{n: 1, err: io.EOF} }
 	for name, c := range map[string]struct{ err, want error }{
-		"get, list":          {second(s.Get(ctx, "", "a")), attempt.ErrInvalidList},
-		"exists, list":       {second(s.Exists(ctx, "\n")), attempt.ErrInvalidList},
-		"page, list":         {second(s.Page(ctx, "", "", 1)), attempt.ErrInvalidList},
-		"page, -1":           {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
-		"page, 10001":        {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
-		"page, 0":            {second(s.Page(ctx, "l", "", 0)), nil},
-		"page, position":     {second(s.Page(ctx, "l", "\xff", 1)), attempt.ErrInvalidPosition},
-		"count, list":        {second(s.Count(ctx, "")), attempt.ErrInvalidList},
-		"apply, item":        {second(s.Apply(ctx, attempt.Add, "l", "", "")), attempt.ErrInvalidItem},
-		"apply, claim":       {second(s.Apply(ctx, attempt.Delete, "l", "a", bad)), attempt.ErrInvalidClaim},
-		"apply batch, list":  {second(s.ApplyBatch(ctx, attempt.Add, "", one(), "")), attempt.ErrInvalidList},
-		"apply batch, claim": {second(s.ApplyBatch(ctx, attempt.Delete, "l", one(), bad)), attempt.ErrInvalidClaim},
-		"claim, list":        {second(s.Claim(ctx, "", 1, time.Minute)), attempt.ErrInvalidList},
-		"claim, 0":           {second(s.Claim(ctx, "l", 0, time.Minute)), attempt.ErrInvalidCount},
-		"claim, 10001":       {second(s.Claim(ctx, "l", attempt.MaxPage+1, time.Minute)), attempt.ErrInvalidCount},
-		"claim, short":       {second(s.Claim(ctx, "l", 1, time.Second-1)), attempt.ErrInvalidLease},
-		"claim, long":        {second(s.Claim(ctx, "l", 1, 12*time.Hour+1)), attempt.ErrInvalidLease},
-		"extend, no claim":   {second(s.Extend(ctx, "l", "", time.Second)), attempt.ErrInvalidClaim},
-		"extend, short":      {second(s.Extend(ctx, "l", claim, 0)), attempt.ErrInvalidLease},
-		"release, no claim":  {second(s.Release(ctx, "l", "")), attempt.ErrInvalidClaim},
-		"abandon, list":      {second(s.Abandon(ctx, "", 1, "")), attempt.ErrInvalidList},
-		"abandon, 0":         {second(s.Abandon(ctx, "l", 0, "")), attempt.ErrInvalidAttempts},
+		"get, list":         {second(s.Get(ctx, "", "a")), attempt.ErrInvalidList},
+		"exists, list":      {second(s.Exists(ctx, "\n")), attempt.ErrInvalidList},
+		"page, list":        {second(s.Page(ctx, "", "", 1)), attempt.ErrInvalidList},
+		"page, -1":          {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
+		"page, 10001":       {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
+		"page, 0":           {second(s.Page(ctx, "l", "", 0)), nil},
+		"page, position":    {second(s.Page(ctx, "l", "\xff", 1)), attempt.ErrInvalidPosition},
+		"count, list":       {second(s.Count(ctx, "")), attempt.ErrInvalidList},
+		"apply, item":       {second(s.Apply(ctx, attempt.Add, "l", "", "")), attempt.ErrInvalidItem},
+		"apply batch, list": {second(s.ApplyBatch(ctx, attempt.Add, "", one(), "")), attempt.ErrInvalidList},
+		"claim, list":       {second(s.Claim(ctx, "", 1, time.Minute)), attempt.ErrInvalidList},
+		"claim, 0":          {second(s.Claim(ctx, "l", 0, time.Minute)), attempt.ErrInvalidCount},
+		"claim, 10001":      {second(s.Claim(ctx, "l", attempt.MaxPage+1, time.Minute)), attempt.ErrInvalidCount},
+		"claim, short":      {second(s.Claim(ctx, "l", 1, time.Second-1)), attempt.ErrInvalidLease},
+		"claim, long":       {second(s.Claim(ctx, "l", 1, 12*time.Hour+1)), attempt.ErrInvalidLease},
+		"extend, no claim":  {second(s.Extend(ctx, "l", "", time.Second)), attempt.ErrInvalidClaim},
+		"extend, short":     {second(s.Extend(ctx, "l", claim, 0)), attempt.ErrInvalidLease},
+		"release, no claim": {second(s.Release(ctx, "l", "")), attempt.ErrInvalidClaim},
+		"abandon, list":     {second(s.Abandon(ctx, "", 1, "")), attempt.ErrInvalidList},
+		"abandon, 0":        {second(s.Abandon(ctx, "l", 0, "")), attempt.ErrInvalidAttempts},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

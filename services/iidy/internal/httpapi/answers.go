@@ -21,30 +21,33 @@ func writeText(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, textPlain, body)
 }
 
-// writeCount writes the number of changed items: ADDED 8, {"added":8}.
-func writeCount(c echo.Context, status int, verb string, n int64, asJSON any) error {
-	if answerFormat(c.Request()) == inJSON {
+// writeCount writes the number of changed items, unless there was an error: ADDED 8, {"added":8}.
+func writeCount(c echo.Context, status int, verb string, n int64, asJSON any, err error) error {
+	if err != nil {
+		return err
+	}
+	if answersJSON(c.Request()) {
 		return c.JSON(status, asJSON)
 	}
 	return writeText(c, status, fmt.Appendf(nil, "%s %d\n", verb, n))
 }
 
-// writeChange writes the number of items that a change affected.
-func writeChange(c echo.Context, change attempt.Change, n int64) error {
+// writeChange writes the number of items that a change affected, unless there was an error.
+func writeChange(c echo.Context, change attempt.Change, n int64, err error) error {
 	switch change {
 	case attempt.Increment:
-		return writeCount(c, http.StatusOK, "INCREMENTED", n, Incremented{n})
+		return writeCount(c, http.StatusOK, "INCREMENTED", n, Incremented{n}, err)
 	case attempt.Delete:
-		return writeCount(c, http.StatusOK, "DELETED", n, Deleted{n})
+		return writeCount(c, http.StatusOK, "DELETED", n, Deleted{n}, err)
 	case attempt.Add:
 	}
-	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n})
+	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n}, err)
 }
 
 // writeCounts writes the counts of a list's items.
 func writeCounts(c echo.Context, counts attempt.Counts) error {
 	by := counts.Attempts
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		answer := ItemCounts{Items: counts.Items, Claimed: counts.Claimed}
 		a := &answer.Attempts
 		a.N0, a.N1, a.N2, a.N3, a.N4, a.N5 = by[0], by[1], by[2], by[3], by[4], by[5]
@@ -67,7 +70,7 @@ func writePage(c echo.Context, count int, entries attempt.Entries) error {
 			batchPath, pathSegment(c.Param(fieldList)), count, queryValue(last)))
 	}
 
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return writeDocument(c, len(entries.Lines()), pageDocument{arrayOf(entries)})
 	}
 	return writeLines(c, entries.Lines())
@@ -79,7 +82,7 @@ func writeLease(c echo.Context, l attempt.Lease) error {
 		return writePage(c, 0, attempt.Entries{})
 	}
 	c.Response().Header().Set("X-Iidy-Claim", string(l.Claim))
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return writeDocument(c, len(l.Entries.Lines()), leaseDocument{l.Claim, l.Until, arrayOf(l.Entries)})
 	}
 	return writeLines(c, l.Entries.Lines())

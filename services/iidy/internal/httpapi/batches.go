@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -31,10 +33,7 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 			return err
 		}
 		n, err := h.service.ApplyBatch(c.Request().Context(), change, listOf(c), items, claim)
-		if err != nil {
-			return err
-		}
-		return writeChange(c, change, n)
+		return writeChange(c, change, n, err)
 	}
 }
 
@@ -52,10 +51,7 @@ func (h handlers) abandon(c echo.Context, q *query) error {
 	defer end()
 
 	n, err := h.service.Abandon(c.Request().Context(), listOf(c), attempts, claim)
-	if err != nil {
-		return err
-	}
-	return writeChange(c, attempt.Delete, n)
+	return writeChange(c, attempt.Delete, n, err)
 }
 
 // page returns a page of the list.
@@ -71,6 +67,40 @@ func (h handlers) page(c echo.Context, q *query) error {
 	}
 	defer entries.Close()
 	return writePage(c, count, entries)
+}
+
+// claim leases free items.
+func (h handlers) claim(c echo.Context, q *query) error {
+	count, lease := q.count(), q.lease()
+	if err := q.end(); err != nil {
+		return err
+	}
+	taken, err := h.service.Claim(c.Request().Context(), listOf(c), count, lease)
+	if err != nil {
+		return err
+	}
+	defer taken.Entries.Close()
+	return writeLease(c, taken)
+}
+
+// extendClaim replaces the lease of the items that a claim still holds.
+func (h handlers) extendClaim(c echo.Context, q *query) error {
+	claim, lease := q.claim(), q.lease()
+	if err := q.end(); err != nil {
+		return err
+	}
+	n, err := h.service.Extend(c.Request().Context(), listOf(c), claim, lease)
+	return writeCount(c, http.StatusOK, "EXTENDED", n, Changed{Extended: &n}, err)
+}
+
+// releaseClaim frees the items that a claim still holds.
+func (h handlers) releaseClaim(c echo.Context, q *query) error {
+	claim := q.claim()
+	if err := q.end(); err != nil {
+		return err
+	}
+	n, err := h.service.Release(c.Request().Context(), listOf(c), claim)
+	return writeCount(c, http.StatusOK, "RELEASED", n, Changed{Released: &n}, err)
 }
 
 // shortBody is the largest body, in bytes, that must arrive within REQUEST_TIMEOUT; a larger one has BULK_TIMEOUT.

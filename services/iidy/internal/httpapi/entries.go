@@ -84,13 +84,12 @@ func stream(c echo.Context, contentType string, length int, write func(*bufio.Wr
 	c.Response().WriteHeader(http.StatusOK)
 
 	w := bufio.NewWriterSize(c.Response(), min(length, chunk))
-	if err := write(w); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
+	err := write(w)
+	if err == nil {
+		_ = w.WriteByte('\n') // Flush returns its error
+		err = w.Flush()
 	}
-	if err := w.WriteByte('\n'); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	if err := w.Flush(); err != nil {
+	if err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil

@@ -58,11 +58,6 @@ func ProblemOf(err error) *problem.Error {
 
 const tryAgain = "Nothing was applied; try again."
 
-func nothingToDelete() *problem.Error {
-	return problem.InvalidField.New("There is nothing to delete: send items, or the parameter min_attempts.",
-		problem.Field(paramMinAttempts))
-}
-
 // errorDocument is a problem with the member that clients of older versions of IIDY read.
 type errorDocument struct {
 	problem.Document
@@ -74,7 +69,7 @@ type errorDocument struct {
 // break, or the problem with an additional member error.
 func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
 	body, contentType := []byte(e.Detail()), textPlain
-	if answerFormat(r) == inJSON {
+	if answersJSON(r) {
 		document, err := strictjson.Marshal(errorDocument{e.Document(traceID), e.Detail()})
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ func (h handlers) get(c echo.Context, q *query) error {
 	if err != nil {
 		return err
 	}
-	if answerFormat(c.Request()) == inJSON {
+	if answersJSON(c.Request()) {
 		return c.JSON(http.StatusOK, Entry{Item: string(itemOf(c)), Attempts: attempts})
 	}
 	return writeText(c, http.StatusOK, append(strconv.AppendInt(nil, attempts, 10), '\n'))
@@ -62,9 +62,6 @@ func (h handlers) apply(change attempt.Change) handler {
 			return err
 		}
 		n, err := h.service.Apply(c.Request().Context(), change, listOf(c), itemOf(c), claim)
-		if err != nil {
-			return err
-		}
-		return writeChange(c, change, n)
+		return writeChange(c, change, n, err)
 	}
 }

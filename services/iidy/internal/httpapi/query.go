@@ -74,8 +74,6 @@ func (q *query) end() error {
 	return q.err
 }
 
-func (q *query) has(name string) bool { return q.values.Has(name) }
-
 // take returns an optional parameter.
 func (q *query) take(name string) (value string, given bool) {
 	value, given = q.values.Get(name), q.values.Has(name)

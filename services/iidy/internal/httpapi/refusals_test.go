@@ -105,27 +105,6 @@ func TestServersOwnErrors(t *testing.T) {
 	}
 }
 
-// A page of another origin changes nothing.
-func TestCrossSite(t *testing.T) {
-	t.Parallel()
-	s := onDatabase(t)
-	s.want("POST", items+"/a", "", append(header{"Sec-Fetch-Site", "same-origin"}, plain...), 201, "ADDED 1")
-	for _, foreign := range []header{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
-		for _, call := range [][3]string{
-			{"POST", items + "/b"},
-			{"DELETE", items + "/a"},
-			{"POST", incrementItems + "/a"},
-			{"POST", batch, "b"},
-			{"DELETE", batch, "a"},
-			{"DELETE", batch + "?min_attempts=0"},
-			{"POST", batch + "?action=claim"},
-		} {
-			s.refused(call[0], call[1], call[2], append(foreign, plain...), 403, "CROSS_SITE", "")
-		}
-	}
-	s.want("GET", batch+"?count=9", "", plain, 200, "a 0")
-}
-
 // Every error of the domain has a problem, and other errors have none.
 func TestEverySentinelIsMapped(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -102,15 +103,16 @@ func (h handlers) routeByAction(want string, operations map[string]operation) ec
 func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 	q := readQuery(c.Request())
 	body := c.Request().ContentLength != 0 // httpserver knows the length of a short one
-	switch abandon := q.has(paramMinAttempts); {
+	switch abandon := q.values.Has(paramMinAttempts); {
 	case abandon && body:
 		q.fail(badParam(paramMinAttempts, "replaces a body; send one of the two"))
-		return q.end()
 	case abandon:
 		return h.run(c, q, operation{"abandon", h.abandon})
-	case !body:
-		q.fail(nothingToDelete())
-		return q.end()
+	case body:
+		return h.run(c, q, operation{"delete_batch", h.applyBatch(attempt.Delete)})
+	default:
+		q.fail(problem.InvalidField.New("There is nothing to delete: send items, or the parameter min_attempts.",
+			problem.Field(paramMinAttempts)))
 	}
-	return h.run(c, q, operation{"delete_batch", h.applyBatch(attempt.Delete)})
+	return q.end()
 }

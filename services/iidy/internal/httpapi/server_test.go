@@ -59,7 +59,7 @@ func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	}), files}
 }
 
-// onDatabase serves a database of its own.
+// onDatabase serves a new database.
 func onDatabase(t *testing.T) *server {
 	t.Helper()
 	reg := prometheus.NewRegistry()
@@ -67,10 +67,7 @@ func onDatabase(t *testing.T) *server {
 		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, Session: postgres.Session(),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, reg)
-	m, err := metrics.New(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(reg)
 	store, err := postgres.New(postgres.Options{
 		Limits: groupcommit.Limits{
 			DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),

@@ -16,7 +16,8 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// source returns the items of a request's body, as lines or as JSON.
+// source returns the items of a request's body: as JSON if the Content-Type is JSON, whatever its parameters, otherwise
+// as lines. curl -d sends lines as application/x-www-form-urlencoded.
 //
 //nolint:ireturn // one of two
 func source(r *http.Request) (attempt.Source, error) {
@@ -26,7 +27,7 @@ func source(r *http.Request) (attempt.Source, error) {
 	if err := httpserver.CheckEncoding(r.Header); err != nil {
 		return nil, err
 	}
-	if requestFormat(r) == inJSON {
+	if httpserver.IsJSON(r.Header) {
 		return &members{strings: strictjson.NewStrings(r.Body, fieldItems, attempt.MaxBytes)}, nil
 	}
 	return &lines{body: bufio.NewReaderSize(r.Body, lineBuffer)}, nil
@@ -66,10 +67,8 @@ func (s *lines) Place() string { return fmt.Sprintf("line %d", s.number) }
 
 // brokenText returns the error for a text that could not be read: err itself if it has a status, such as 413.
 func brokenText(err error) error {
-	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[*problem.Error](err); ok {
+	_, known := errors.AsType[*problem.Error](err)
+	if _, echos := errors.AsType[*echo.HTTPError](err); known || echos {
 		return err
 	}
 	return problem.InvalidField.New("The body did not arrive completely. Nothing was applied.", problem.Cause(err))

@@ -2,8 +2,6 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -35,7 +33,7 @@ func label(c attempt.Change) string {
 }
 
 // New registers the metrics with reg.
-func New(reg prometheus.Registerer) (*Metrics, error) {
+func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "iidy_items_total", Help: "Items changed, by change.",
@@ -67,12 +65,8 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		m.batches.WithLabelValues(label(c))
 	}
 
-	for _, c := range []prometheus.Collector{m.items, m.batches, m.inFlight, m.refused, m.answers, m.noMemory} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of iidy: %w", err)
-		}
-	}
-	return m, nil
+	reg.MustRegister(m.items, m.batches, m.inFlight, m.refused, m.answers, m.noMemory)
+	return m
 }
 
 // Changed records that n items were changed.

@@ -35,10 +35,7 @@ type answers struct {
 func newAnswers(t *testing.T, callers int) answers {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	m, err := metrics.New(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(reg)
 	return answers{t, postgres.NewBudget(4*callers, 2, m), reg}
 }
 

@@ -79,10 +79,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
 		Share: contention.NewShare(6*places, nil),
 	}
-	m, err := metrics.New(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(reg)
 	s, err := postgres.New(postgres.Options{
 		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkInFlight: 3,
 	})

@@ -34,11 +34,9 @@ func New(dir string, most int64, reg prometheus.Registerer) (*Spool, error) {
 	}
 	_ = probe.Close()
 
-	if err := reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "iidy_spool_bytes", Help: "Bytes of batches in temporary files, at most SPOOL_MAX.",
-	}, func() float64 { return float64(s.used.Load()) })); err != nil {
-		return nil, fmt.Errorf("register the metric of the spool: %w", err)
-	}
+	}, func() float64 { return float64(s.used.Load()) }))
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -52,10 +53,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	tel := c.Telemetry()
-	observer, err := metrics.New(tel.Registry(), cfg.lease())
-	if err != nil {
-		return err
-	}
+	observer := metrics.New(tel.Registry(), cfg.lease())
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
@@ -81,11 +79,11 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return errors.Join(err, ledger.Close())
 	}
 
-	service := payment.NewService(payment.Parts{
+	service := &payment.Service{
 		Repository: store, Processor: simulator,
 		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
-	})
+	}
 
 	cleaner := &cleaner{store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention}
 	reconciler := &reconciler{
@@ -98,10 +96,10 @@ func build(c *chassis.Chassis, cfg Config) error {
 		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(time.Minute, cfg.CleanupInterval, cleaner.clean)},
 		lifecycle.Part{Name: "reconcile", Run: lifecycle.Every(firstReconcile, cfg.ReconcileAfter, reconciler.reconcile)})
 
-	for _, warning := range cfg.warnings() {
-		tel.Logger().Warn(warning) //nolint:sloglint // constants
+	if cfg.FingerprintSecret == "" {
+		tel.Logger().Warn("FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")
 	}
-	httpapi.Register(server.Echo(), service, service, c.Operations())
+	httpapi.Register(server.Echo(), service, c.Operations())
 	return nil
 }
 
@@ -109,7 +107,8 @@ func build(c *chassis.Chassis, cfg Config) error {
 // connection of payments.
 func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
-		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: processor.LedgerConns,
+		URL: cmp.Or(cfg.ProcessorDatabaseURL, cfg.DatabaseURL), Pooler: sqldb.Pooler(cfg.DBPooler),
+		Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
 		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -24,14 +25,13 @@ const cleanupBatch = 500
 
 // clean cleans once. It logs a failure; the next run tries again.
 func (c *cleaner) clean(ctx context.Context) {
-	if err := inBatches(ctx, c.store.DeleteExpired, c.metrics.Deleted); err != nil {
-		c.fail(ctx, "expired keys could not be deleted", err)
-	}
 	settled := func(ctx context.Context, limit int) (int, error) {
 		return c.store.DeleteSettled(ctx, c.retention, limit)
 	}
-	if err := inBatches(ctx, settled, c.metrics.LedgerDeleted); err != nil {
-		c.fail(ctx, "settled entries of the ledger could not be deleted", err)
+	err := errors.Join(inBatches(ctx, c.store.DeleteExpired, c.metrics.Deleted),
+		inBatches(ctx, settled, c.metrics.LedgerDeleted))
+	if err != nil && ctx.Err() == nil { // else the replica is stopping
+		c.log.WarnContext(ctx, "expired keys or settled entries of the ledger could not be deleted", slog.Any("error", err))
 	}
 }
 
@@ -46,10 +46,4 @@ func inBatches(ctx context.Context, remove func(ctx context.Context, limit int) 
 		count(n)
 	}
 	return nil
-}
-
-func (c *cleaner) fail(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil { // else the replica is stopping
-		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of two constants
-	}
 }

@@ -98,19 +98,3 @@ func (c Config) checkSecret() error {
 
 // lease returns the lifetime of a claim: a second longer than the processor may take.
 func (c Config) lease() time.Duration { return c.ProcessorTimeout + time.Second }
-
-// ledgerURL returns the DSN of the simulated processor's ledger.
-func (c Config) ledgerURL() string {
-	if c.ProcessorDatabaseURL != "" {
-		return c.ProcessorDatabaseURL
-	}
-	return c.DatabaseURL
-}
-
-// warnings returns warnings about settings that are allowed but unsafe.
-func (c Config) warnings() (all []string) {
-	if c.FingerprintSecret == "" {
-		all = append(all, "FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")
-	}
-	return all
-}

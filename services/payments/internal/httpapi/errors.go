@@ -19,9 +19,6 @@ var (
 	processorTimeout = problem.Define("PROCESSOR_TIMEOUT", http.StatusGatewayTimeout, "Payment processor timeout")
 )
 
-// retryProcessing is the Retry-After of PAYMENT_PROCESSING.
-const retryProcessing = time.Second
-
 const maybeCharged = "No payment is recorded, but the card may have been charged: " +
 	"repeat with the same key, which does not charge again."
 
@@ -39,7 +36,7 @@ func ProblemOf(err error) *problem.Error {
 				"A repeat must be sent exactly as the first time; another payment needs another key.",
 		},
 		{
-			Err: payment.ErrProcessing, Kind: processing, Field: payment.FieldKey, RetryAfter: retryProcessing,
+			Err: payment.ErrProcessing, Kind: processing, Field: payment.FieldKey, RetryAfter: time.Second,
 			Detail: "A request with this key is still running. Repeat with the same key to get its answer.",
 		},
 		{Err: payment.ErrNotFound, Kind: paymentNotFound, Detail: "No payment has this id.", Field: "id"},

@@ -28,7 +28,7 @@ func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) erro
 		return err
 	}
 
-	answer, err := h.pay.Pay(c.Request().Context(), key, request)
+	answer, err := h.payments.Pay(c.Request().Context(), key, request)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// fieldAfter names the query parameter.
-const fieldAfter = "after"
-
 // encodePosition returns a position as opaque text for next_after.
 func encodePosition(p payment.Position) string {
 	text := strconv.FormatInt(p.CreatedAt.UnixMicro(), 36) + "." + string(p.ID)
@@ -27,7 +24,7 @@ func decodePosition(s string) (*payment.Position, error) {
 	at, timeErr := strconv.ParseInt(micros, 36, 64)
 	parsed, idErr := payment.ParseID(id)
 	if decodeErr != nil || timeErr != nil || idErr != nil || at < 0 || at > maxMicros {
-		return nil, problem.InvalidField.New("after must be the next_after of an earlier answer.", problem.Field(fieldAfter))
+		return nil, problem.InvalidField.New("after must be the next_after of an earlier answer.", problem.Field("after"))
 	}
 	return &payment.Position{CreatedAt: time.UnixMicro(at).UTC(), ID: parsed}, nil
 }

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -11,21 +13,27 @@ import (
 
 const pathPayments = "/v1/payments"
 
-// handlers implement the generated ServerInterface.
-type handlers struct {
-	pay      payment.PayAPI
-	payments payment.LookupAPI
+// Payments is the domain's service: see payment.Service.
+type Payments interface {
+	Pay(ctx context.Context, key payment.Key, r payment.Request) (payment.Answer, error)
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	PaymentsOfRide(
+		ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
+	) ([]payment.Payment, *payment.Position, error)
 }
+
+// handlers implement the generated ServerInterface.
+type handlers struct{ payments Payments }
 
 // Register registers the operations of the contract on e. Each gets a span from ops, which
 // is nil without tracing.
-func Register(e *echo.Echo, pay payment.PayAPI, payments payment.LookupAPI, ops *telemetry.Operations) {
+func Register(e *echo.Echo, payments Payments, ops *telemetry.Operations) {
 	middlewares := httpserver.Operations(ops, map[string]string{
 		"createPayment": "payments.pay", "getPayment": "payments.get", "listPayments": "payments.list",
 	})
 	middlewares["createPayment"] = append(middlewares["createPayment"], requireKey)
 	options := RegisterHandlersOptions{OperationMiddlewares: middlewares}
-	RegisterHandlersWithOptions(e, handlers{pay, payments}, options)
+	RegisterHandlersWithOptions(e, handlers{payments}, options)
 }
 
 // requireKey refuses a request without an idempotency key by a separate code.

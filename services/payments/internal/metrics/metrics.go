@@ -2,7 +2,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -24,14 +23,13 @@ type Metrics struct {
 	limit     time.Duration
 
 	mu     sync.Mutex
-	opened map[int64]time.Time // when each open claim was made
-	next   int64
+	opened map[*time.Time]bool // when each open claim was made
 }
 
 var _ payment.Observer = (*Metrics)(nil)
 
 // New registers the metrics. limit is the lifetime of a claim.
-func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
+func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payments_total", Help: "Stored payments.",
@@ -57,7 +55,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Help: "Claims of this replica that exceeded their lifetime; another request may have taken them over.",
 		}),
 		limit:  limit,
-		opened: make(map[int64]time.Time),
+		opened: make(map[*time.Time]bool),
 	}
 
 	// A series that begins with its first event hides that event from rate().
@@ -66,7 +64,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	}
 	m.UnsettledUnknown()
 
-	for _, c := range []prometheus.Collector{
+	reg.MustRegister(
 		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_claims_open", Help: "Payments that this replica has claimed but not settled.",
@@ -79,12 +77,8 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_claim_limit_seconds",
 			Help: "Lifetime of a claim: PROCESSOR_TIMEOUT plus one second.",
 		}, limit.Seconds),
-	} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of payments: %w", err)
-		}
-	}
-	return m, nil
+	)
+	return m
 }
 
 // Settled implements payment.Observer.
@@ -100,10 +94,8 @@ func (m *Metrics) Conflict() { m.conflicts.Inc() }
 func (m *Metrics) Claimed() (ended func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	id := m.next
-	m.next++
 	began := time.Now()
-	m.opened[id] = began
+	m.opened[&began] = true
 
 	return func() {
 		if time.Since(began) > m.limit {
@@ -111,7 +103,7 @@ func (m *Metrics) Claimed() (ended func()) {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.opened, id)
+		delete(m.opened, &began)
 	}
 }
 
@@ -119,8 +111,8 @@ func (m *Metrics) Claimed() (ended func()) {
 func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, began := range m.opened {
-		oldest = max(oldest, now.Sub(began))
+	for began := range m.opened {
+		oldest = max(oldest, now.Sub(*began))
 	}
 	return len(m.opened), oldest
 }

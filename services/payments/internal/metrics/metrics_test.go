@@ -16,10 +16,7 @@ func TestOpenClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		m, err := metrics.New(registry, 6*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := metrics.New(registry, 6*time.Second)
 		want := func(open, oldest, overdue float64) {
 			t.Helper()
 			for series, want := range map[string]float64{

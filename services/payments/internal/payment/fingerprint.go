@@ -45,80 +45,55 @@ func NewFingerprints(secret, previous string) *Fingerprints {
 	return f
 }
 
-// canonicalRequest returns the form of a request that is hashed: JSON with the members in
-// this order, numbers as digits, and no white space. No value has a character that JSON
-// escapes. The security code is left out, because a stored fingerprint would tell right
-// codes from wrong ones. A change of the form needs a new version.
-func canonicalRequest(r Request) []byte {
+// Canonical returns the form of a request that is hashed: JSON with the members in this order, numbers as digits, and
+// no white space. No value has a character that JSON escapes. The security code is left out, because a stored
+// fingerprint would tell right codes from wrong ones. A change of the form needs a new version.
+func (r Request) Canonical() []byte {
 	return fmt.Appendf(nil, `{"ride_id":%q,"rider_id":%q,"amount":%d,"currency":%q,`+
 		`"card":{"number":%q,"exp_month":%d,"exp_year":%d}}`,
 		r.RideID, r.RiderID, r.Amount, r.Currency, r.Card.Number.Reveal(), r.Card.ExpMonth, r.Card.ExpYear)
 }
 
-// Of returns the fingerprint of a request under the current secret.
-func (f *Fingerprints) Of(r Request) Fingerprint { return f.of(canonicalRequest(r)) }
-
-// Same reports whether a stored fingerprint was made of r, by its version. It returns
-// ErrForeignFingerprint for a version that it cannot compare.
-func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
-	return f.same(stored, canonicalRequest(r))
-}
-
-// OfCard returns the fingerprint of a card's number and expiry.
-func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalCard(c)) }
-
-// SameCard is like Same, for a fingerprint made by OfCard.
-func (f *Fingerprints) SameCard(stored Fingerprint, c Card) (bool, error) {
-	return f.same(stored, canonicalCard(c))
-}
-
-func canonicalCard(c Card) []byte {
+// Canonical returns the form of a card's number and expiry that is hashed.
+func (c Card) Canonical() []byte {
 	return fmt.Appendf(nil, "card %s %d %d", c.Number.Reveal(), c.ExpMonth, c.ExpYear)
 }
 
-// OfRide returns the fingerprint of a ride and its rider.
-func (f *Fingerprints) OfRide(ride RideID, rider string) Fingerprint {
-	return f.of(canonicalRide(ride, rider))
-}
-
-// SameRide is like Same, for a fingerprint made by OfRide.
-func (f *Fingerprints) SameRide(stored Fingerprint, ride RideID, rider string) (bool, error) {
-	return f.same(stored, canonicalRide(ride, rider))
-}
-
-// canonicalRide returns the form of a ride and its rider that is hashed. Their ids have no space.
-func canonicalRide(ride RideID, rider string) []byte {
+// CanonicalRide returns the form of a ride and its rider that is hashed. Their ids have no space.
+func CanonicalRide(ride RideID, rider string) []byte {
 	return fmt.Appendf(nil, "ride %s %s", ride, rider)
 }
 
-func (f *Fingerprints) of(data []byte) Fingerprint {
+// Of returns the fingerprint of a canonical form under the current secret.
+func (f *Fingerprints) Of(form []byte) Fingerprint {
 	if len(f.secrets) == 0 {
-		return Fingerprint{Sum: bare(data), Version: bareVersion}
+		return Fingerprint{Sum: sum(nil, form), Version: bareVersion}
 	}
-	return Fingerprint{Sum: keyed(f.secrets[0], data), Version: keyedVersion}
+	return Fingerprint{Sum: sum(f.secrets[0], form), Version: keyedVersion}
 }
 
-func (f *Fingerprints) same(stored Fingerprint, data []byte) (bool, error) {
+// Same reports whether a stored fingerprint was made of the canonical form, by its version. It returns
+// ErrForeignFingerprint for a version that it cannot compare.
+func (f *Fingerprints) Same(stored Fingerprint, form []byte) (bool, error) {
 	if stored.Version == bareVersion {
-		return hmac.Equal(bare(data), stored.Sum), nil
+		return hmac.Equal(sum(nil, form), stored.Sum), nil
 	}
 	if stored.Version != keyedVersion || len(f.secrets) == 0 {
 		return false, ErrForeignFingerprint
 	}
 	return slices.ContainsFunc(f.secrets, func(secret []byte) bool {
-		return hmac.Equal(keyed(secret, data), stored.Sum)
+		return hmac.Equal(sum(secret, form), stored.Sum)
 	}), nil
 }
 
-func bare(data []byte) []byte {
-	sum := sha256.Sum256(data)
-	return sum[:]
-}
-
-func keyed(secret, data []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(data)
-	return mac.Sum(nil)
+// sum returns the HMAC of data, or its hash without a secret.
+func sum(secret, data []byte) []byte {
+	h := sha256.New()
+	if secret != nil {
+		h = hmac.New(sha256.New, secret)
+	}
+	h.Write(data)
+	return h.Sum(nil)
 }
 
 // ProcessorKey returns the key under which the processor charges once: SHA-256(caller,

@@ -73,8 +73,8 @@ type Receipt struct {
 
 // Answer is the result of a request to pay.
 type Answer struct {
-	PaymentID ID
-	Receipt   Receipt
+	Record
+
 	// Replayed says that an earlier request stored the receipt.
 	Replayed bool
 }

@@ -5,25 +5,6 @@ import (
 	"time"
 )
 
-// PayAPI pays for rides. It is an inbound port.
-type PayAPI interface {
-	// Pay charges a ride once per key and returns the key's only answer. It fails
-	// with ErrKeyConflict, ErrProcessing, ErrProcessorFault, ErrProcessorTimeout,
-	// ErrOutcomeUnknown, ErrForeignFingerprint, an *InvalidError, or another error of
-	// the repository. After any of them the same key may be sent again.
-	Pay(ctx context.Context, key Key, r Request) (Answer, error)
-}
-
-// LookupAPI reads payments. It is an inbound port.
-type LookupAPI interface {
-	// Payment returns one payment, or ErrNotFound.
-	Payment(ctx context.Context, id ID) (Payment, error)
-	// PaymentsOfRide returns up to limit payments of a ride (1 to MaxPageSize), newest
-	// first, and the position after the last of them, nil if there are no more. after
-	// is such a position, or nil for the first page.
-	PaymentsOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, *Position, error)
-}
-
 // Terms are the values of a payment that may be stored: neither card number nor security code.
 type Terms struct {
 	RideID   RideID

@@ -10,7 +10,7 @@ import (
 // for the outcome of their charges, and never charges. It returns the number of claims that
 // it has handled, and the errors of the repository. Any number of replicas may call it.
 func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
-	overdue, err := s.parts.Repository.Overdue(ctx, s.parts.ReconcileAfter, s.parts.Lease, limit)
+	overdue, err := s.Repository.Overdue(ctx, s.ReconcileAfter, s.Lease, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -28,7 +28,7 @@ func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
 // be on its way, so it is asked for again until the record expires.
 func (s *Service) reconcile(ctx context.Context, o Overdue) error {
 	t := o.Terms
-	result, err := s.parts.Processor.Find(ctx, Charge{
+	result, err := s.Processor.Find(ctx, Charge{
 		Key: o.ProcessorKey, RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
 	})
 
@@ -36,14 +36,14 @@ func (s *Service) reconcile(ctx context.Context, o Overdue) error {
 	switch {
 	case err == nil:
 		p := newPayment(o.Held, result)
-		_, fresh, err := s.parts.Repository.Settle(ctx, o.Held, p)
+		_, fresh, err := s.Repository.Settle(ctx, o.Held, p)
 		if fresh {
-			s.parts.Observer.Settled(p.Status)
+			s.Observer.Settled(p.Status)
 		}
 		return err
 	case errors.Is(err, ErrKeyConflict), errors.Is(err, ErrNotCharged) && o.Expired:
-		return s.parts.Repository.Drop(ctx, o.Held)
+		return s.Repository.Drop(ctx, o.Held)
 	default:
-		return s.parts.Repository.GiveBack(ctx, o.Held)
+		return s.Repository.GiveBack(ctx, o.Held)
 	}
 }

@@ -84,7 +84,7 @@ func checkReference(field, s string) error {
 	return nil
 }
 
-// Key is the idempotency key of a caller: the same Value of two callers is two keys. Its scope is PayAPI.Pay.
+// Key is the idempotency key of a caller: the same Value of two callers is two keys. Its scope is Service.Pay.
 type Key struct {
 	// Caller separates the keys of different systems. It is empty when callers are not identified: all requests without a
 	// caller share their keys.

@@ -6,19 +6,9 @@ import (
 	"time"
 )
 
-// Service implements the inbound ports. It has no state, so any number of replicas
-// may run.
+// Service pays for rides and reads payments. It has no state, so any number of replicas may run. All of its fields are
+// required.
 type Service struct {
-	parts Parts
-}
-
-var (
-	_ PayAPI    = (*Service)(nil)
-	_ LookupAPI = (*Service)(nil)
-)
-
-// Parts are the dependencies of a Service; all are required.
-type Parts struct {
 	Repository   Repository
 	Processor    Processor
 	Currencies   Currencies
@@ -32,26 +22,25 @@ type Parts struct {
 	ReconcileAfter time.Duration
 }
 
-// NewService returns the domain's service.
-func NewService(p Parts) *Service { return &Service{p} }
-
-// Pay implements PayAPI.
+// Pay charges a ride once per key and returns the key's only answer. It fails with ErrKeyConflict, ErrProcessing,
+// ErrProcessorFault, ErrProcessorTimeout, ErrOutcomeUnknown, ErrForeignFingerprint, an *InvalidError, or another error
+// of the repository. After any of them the same key may be sent again.
 func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
-	if !s.parts.Currencies(r.Currency) {
+	if !s.Currencies(r.Currency) {
 		return Answer{}, invalid(fieldCurrency, "must be a currency of ISO 4217")
 	}
 
-	claimed, err := s.parts.Repository.Claim(ctx, s.claim(key, r))
+	claimed, err := s.Repository.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.parts.Observer.Conflict()
+		s.Observer.Conflict()
 		return Answer{}, err
 	case err != nil:
 		return Answer{}, err
 	case claimed.Record != nil:
 		return s.replay(*claimed.Record), nil
 	}
-	ended := s.parts.Observer.Claimed()
+	ended := s.Observer.Claimed()
 	defer ended()
 	defer claimed.Leave()
 
@@ -63,34 +52,35 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	}
 
 	p := newPayment(claimed.Held, result)
-	record, fresh, err := s.parts.Repository.Settle(ctx, claimed.Held, p)
+	record, fresh, err := s.Repository.Settle(ctx, claimed.Held, p)
 	switch {
 	case err != nil:
-		_ = s.parts.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
+		_ = s.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
 		return Answer{}, err
 	case !fresh:
 		return s.replay(record), nil
 	}
 
-	s.parts.Observer.Settled(p.Status)
-	return Answer{PaymentID: record.PaymentID, Receipt: record.Receipt}, nil
+	s.Observer.Settled(p.Status)
+	return Answer{Record: record}, nil
 }
 
 // claim returns a claim of the key for the request.
 func (s *Service) claim(key Key, r Request) Claim {
+	form := r.Canonical()
 	return Claim{
-		Key: key, ID: ClaimID(NewID(time.Now())), Fingerprint: s.parts.Fingerprints.Of(r),
-		Same: func(stored Fingerprint) (bool, error) { return s.parts.Fingerprints.Same(stored, r) },
+		Key: key, ID: ClaimID(NewID(time.Now())), Fingerprint: s.Fingerprints.Of(form),
+		Same: func(stored Fingerprint) (bool, error) { return s.Fingerprints.Same(stored, form) },
 		Terms: Terms{
 			RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card.Face(),
 		},
-		TTL: s.parts.TTL, Lease: s.parts.Lease,
+		TTL: s.TTL, Lease: s.Lease,
 	}
 }
 
 func (s *Service) replay(r Record) Answer {
-	s.parts.Observer.Replayed()
-	return Answer{PaymentID: r.PaymentID, Receipt: r.Receipt, Replayed: true}
+	s.Observer.Replayed()
+	return Answer{Record: r, Replayed: true}
 }
 
 // charge charges the card of a request that holds its key, or ends the claim. It checks the
@@ -98,7 +88,7 @@ func (s *Service) replay(r Record) Answer {
 // an expired card may still settle a charge that was made before.
 func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error) {
 	expired := r.Card.CheckExpiry(h.Now)
-	result, err := s.parts.Processor.Charge(ctx, Charge{
+	result, err := s.Processor.Charge(ctx, Charge{
 		Key: h.ProcessorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
 		OnlyRepeat: expired != nil,
 	})
@@ -110,12 +100,12 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	// takeover a charge of the earlier holder may be on its way.
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.parts.Observer.Conflict()
-		_ = s.parts.Repository.Drop(ctx, h)
+		s.Observer.Conflict()
+		_ = s.Repository.Drop(ctx, h)
 	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
-		_ = s.parts.Repository.Drop(ctx, h)
+		_ = s.Repository.Drop(ctx, h)
 	default:
-		_ = s.parts.Repository.GiveBack(ctx, h)
+		_ = s.Repository.GiveBack(ctx, h)
 	}
 
 	if expired != nil && errors.Is(err, ErrNotCharged) {
@@ -137,12 +127,13 @@ func newPayment(h Held, result Result) Payment {
 	return p
 }
 
-// Payment implements LookupAPI.
+// Payment returns one payment, or ErrNotFound.
 func (s *Service) Payment(ctx context.Context, id ID) (Payment, error) {
-	return s.parts.Repository.Find(ctx, id)
+	return s.Repository.Find(ctx, id)
 }
 
-// PaymentsOfRide implements LookupAPI.
+// PaymentsOfRide returns up to limit payments of a ride (1 to MaxPageSize), newest first, and the position after the
+// last of them, nil if there are no more. after is such a position, or nil for the first page.
 func (s *Service) PaymentsOfRide(
 	ctx context.Context, ride RideID, after *Position, limit int,
 ) ([]Payment, *Position, error) {
@@ -150,7 +141,7 @@ func (s *Service) PaymentsOfRide(
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
 
-	page, err := s.parts.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
+	page, err := s.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}

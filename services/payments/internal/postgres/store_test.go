@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
@@ -68,6 +70,25 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 		if fresh, err := pay(t.Context(), r, "k"); err != nil || fresh {
 			t.Errorf("afterwards: fresh %t, %v", fresh, err)
 		}
+	}
+}
+
+// While more keys are charged than the pool has connections, others are paid, and a client that leaves the queue of its
+// key is let go.
+func TestChargesHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	for i := range 20 {
+		t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
+	}
+	if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
+		t.Errorf("another key: fresh %t, %v", fresh, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that disconnects while it waits: %v", err)
 	}
 }
 
@@ -150,6 +171,25 @@ func TestARepeatWritesNothing(t *testing.T) {
 	if after := versions(); after != before {
 		t.Errorf("the rows were %s, and are %s", before, after)
 	}
+}
+
+// Many callers use one key at once on a replica: each has its own payment, and none waits in a crowd for others.
+func TestManyCallersOfOneKey(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	o := postgres.Options{}
+	o.Share = contention.NewShare(8, nil)
+	r := openStore(t, dsn, sqldb.PoolerNone, o)
+	waittest.Together(t, 60, func(i int) error {
+		c := paymenttest.NewClaim("k", time.Hour)
+		c.Key.Caller = fmt.Sprint("caller", i)
+		_, fresh, err := paymenttest.Settle(t.Context(), r, c,
+			func(h payment.Held) (payment.Payment, error) { return paymenttest.NewPayment(h), nil })
+		if err == nil && !fresh {
+			err = errors.New("the payment is another caller's")
+		}
+		return err
+	})
 }
 
 // The statements that must not read a whole table do not.

@@ -36,24 +36,14 @@ func (e entry) size() int {
 	return len(e.Key) + len(e.Card) + len(e.Ride) + len(e.Version) + others
 }
 
-// ledger is the simulator's table payments.processor_charges. Entries are never changed. Concurrent charges share one
-// statement.
-type ledger struct {
-	db      *sqldb.DB
-	entries *groupcommit.Committer[string, entry, entry]
-}
-
-func newLedger(limits groupcommit.Limits) (l *ledger, err error) {
-	l = &ledger{db: limits.DB}
-	l.entries, err = groupcommit.New(groupcommit.Config[string, entry, entry]{
+// newLedger returns the way to the simulator's table payments.processor_charges, which enters an entry or returns the
+// existing one of its key. Entries are never changed. Concurrent charges share one statement.
+func newLedger(limits groupcommit.Limits) (*groupcommit.Committer[string, entry, entry], error) {
+	return groupcommit.New(groupcommit.Config[string, entry, entry]{
 		Limits: limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
 		Repeat: sendEntries,
 	})
-	return l, err
 }
-
-// enter enters an entry, or returns the existing one of its key.
-func (l *ledger) enter(ctx context.Context, e entry) (entry, error) { return l.entries.Do(ctx, e) }
 
 const readSQL = `
 SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version,
@@ -62,8 +52,8 @@ SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fing
  WHERE processor_key = ANY ($1::text[])`
 
 // find returns the entry of a key, or payment.ErrNotCharged. It neither takes a lock nor waits for one.
-func (l *ledger) find(ctx context.Context, key string) (found entry, err error) {
-	err = l.db.GetContext(ctx, &found, readSQL, pq.StringArray{key})
+func find(ctx context.Context, db *sqldb.DB, key string) (found entry, err error) {
+	err = db.GetContext(ctx, &found, readSQL, pq.StringArray{key})
 	if errors.Is(err, sql.ErrNoRows) {
 		return entry{}, payment.ErrNotCharged
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -24,32 +22,6 @@ const insertSQL = `INSERT INTO payments.processor_charges
 	(processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version)
 	VALUES ($1, 100, 'EUR', sha256(''), sha256('r'), 'x')`
 
-// In a group each key is charged once, by its first call, and the others are answered by what is there.
-func TestGroup(t *testing.T) {
-	t.Parallel()
-	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
-	for _, tc := range []struct{ keys, want []string }{
-		{[]string{"a"}, []string{"charged"}},
-		{
-			[]string{"c", "b", "a", "b", "c", "b"},
-			[]string{"charged", "charged", "there", "there", "there", "there"},
-		},
-		{[]string{"b", "d", "c"}, []string{"there", "charged", "there"}},
-	} {
-		var group []payment.Charge
-		for _, key := range tc.keys {
-			group = append(group, charge(t, key, good))
-		}
-		if got, err := s.Group(t.Context(), group...); !slices.Equal(got, tc.want) || err != nil {
-			t.Errorf("%v: %v, %v; want %v", tc.keys, got, err, tc.want)
-		}
-	}
-	if n := charges(t, db); n != 4 {
-		t.Errorf("%d charges, want 4", n)
-	}
-}
-
 // A key that another session is entering is locked, and delays its own callers alone; one that is there is read without
 // a lock.
 func TestLockedKeys(t *testing.T) {
@@ -65,7 +37,9 @@ func TestLockedKeys(t *testing.T) {
 
 	blocked := make(chan error, 1)
 	go func() {
-		_, err := s.Charge(t.Context(), charge(t, "held", good))
+		c := charge(t, "held", good)
+		c.Amount++
+		_, err := s.Charge(t.Context(), c)
 		blocked <- err
 	}()
 	apptest.WaitForBlocked(t, direct, 1)
@@ -79,9 +53,9 @@ func TestLockedKeys(t *testing.T) {
 	if _, err := s.Find(t.Context(), charge(t, "held", good)); !errors.Is(err, payment.ErrNotCharged) {
 		t.Errorf("Find of a charge that is not committed: %v", err)
 	}
-	held.Rollback()
-	if err := <-blocked; err != nil {
-		t.Errorf("after the lock: %v", err)
+	held.Commit()
+	if err := <-blocked; !errors.Is(err, payment.ErrKeyConflict) {
+		t.Errorf("after the lock: %v, want a conflict with the charge that it waited for", err)
 	}
 }
 
@@ -99,10 +73,7 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 		for _, key := range keys {
 			group = append(group, charge(t, key, good))
 		}
-		go func() {
-			_, err := s.Group(t.Context(), group...)
-			done <- err
-		}()
+		go func() { done <- s.Group(t.Context(), group...) }()
 		apptest.WaitForBlocked(t, direct, i+1)
 	}
 	held.Rollback()
@@ -110,68 +81,6 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// The charge that a call waited for is the one that it finds.
-func TestWaitsForTheEntryOfAnotherSession(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	db := ledger(t, dsn)
-	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
-	direct := dbtest.Dial(t, dsn)
-	held := apptest.Hold(t, direct, insertSQL, "k")
-	done := make(chan error, 1)
-	go func() {
-		c := charge(t, "k", good)
-		c.Amount++
-		_, err := s.Charge(t.Context(), c)
-		done <- err
-	}()
-	apptest.WaitForBlocked(t, direct, 1)
-	held.Commit()
-	if err := <-done; !errors.Is(err, payment.ErrKeyConflict) || charges(t, db) != 1 {
-		t.Errorf("%v, %d charges", err, charges(t, db))
-	}
-}
-
-// The processor's time is waited for without a connection: 200 callers of 100 ms share two connections for much less
-// than the 10 s that they would hold them.
-func TestLatencyHoldsNoConnection(t *testing.T) {
-	t.Parallel()
-	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	o := processor.Options{Timeout: 5 * time.Second, Latency: 100 * time.Millisecond}
-	s := simulator(t, db, payment.NewFingerprints("", ""), o)
-	const callers = 200
-	waittest.Together(t, callers, func(i int) error {
-		_, err := s.Charge(t.Context(), charge(t, strconv.Itoa(i), good))
-		return err
-	})
-	if n := charges(t, db); n != callers {
-		t.Errorf("%d charges, want %d", n, callers)
-	}
-	if n := db.Stats().OpenConnections; n > processor.LedgerConns {
-		t.Errorf("%d connections", n)
-	}
-}
-
-// A charge that comes too late for its caller is made all the same, once, and is found.
-func TestLateCharge(t *testing.T) {
-	t.Parallel()
-	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{
-		Timeout: 20 * time.Millisecond, Latency: 40 * time.Millisecond,
-	})
-	waittest.Together(t, 2, func(int) error {
-		if _, err := s.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
-			return fmt.Errorf("a late charge: %w", err)
-		}
-		return nil
-	})
-	waittest.Eventually(t, "the charge is made", func() bool { return charges(t, db) == 1 })
-	patient := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
-	if _, err := patient.Find(t.Context(), charge(t, "k", good)); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 
 // Simulator implements payment.Processor on a durable ledger.
 type Simulator struct {
-	ledger       *ledger
+	ledger       *groupcommit.Committer[string, entry, entry]
 	fingerprints *payment.Fingerprints
 	options      Options
 	closed       chan struct{}
@@ -56,7 +56,7 @@ func New(fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
 // called once. The pool stays open.
 func (s *Simulator) Close(ctx context.Context) error {
 	close(s.closed)
-	return s.ledger.entries.Close(ctx)
+	return s.ledger.Close(ctx)
 }
 
 // Charge implements payment.Processor. Like a real processor's, a charge continues when its caller stops waiting.
@@ -71,7 +71,7 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 	if err == nil && there.Fresh {
 		there.DeclineCode = decline(c.Card)
 	} else if err == nil {
-		err = compare(there, c, s.same)
+		err = s.compare(there, c, true)
 	}
 
 	switch {
@@ -99,11 +99,11 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 	if err := s.pause(ctx); err != nil {
 		return payment.Result{}, err
 	}
-	there, err := s.ledger.find(ctx, c.Key)
+	there, err := find(ctx, s.options.Limits.DB, c.Key)
 	if err != nil {
 		return payment.Result{}, fault(ctx, err)
 	}
-	if err := compare(there, c, s.sameRide); err != nil {
+	if err := s.compare(there, c, false); err != nil {
 		return payment.Result{}, err
 	}
 	return payment.Result{DeclineCode: there.DeclineCode}, nil
@@ -140,9 +140,9 @@ func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) 
 func (s *Simulator) answer(ctx context.Context, c payment.Charge) (there entry, err error) {
 	fails := c.Card.Number.Reveal() == cardFault
 	if c.OnlyRepeat || fails {
-		there, err = s.ledger.find(ctx, c.Key)
+		there, err = find(ctx, s.options.Limits.DB, c.Key)
 	} else {
-		there, err = s.ledger.enter(ctx, s.entryOf(c))
+		there, err = s.ledger.Do(ctx, s.entryOf(c))
 	}
 
 	switch {
@@ -155,7 +155,7 @@ func (s *Simulator) answer(ctx context.Context, c payment.Charge) (there entry, 
 }
 
 func (s *Simulator) entryOf(c payment.Charge) entry {
-	card, ride := s.fingerprints.OfCard(c.Card), s.fingerprints.OfRide(c.RideID, c.RiderID)
+	card, ride := s.fingerprints.Of(c.Card.Canonical()), s.fingerprints.Of(payment.CanonicalRide(c.RideID, c.RiderID))
 	return entry{
 		Key: c.Key, Amount: c.Amount, Currency: string(c.Currency), Card: card.Sum, Ride: ride.Sum, Version: card.Version,
 		DeclineCode: decline(c.Card),
@@ -193,9 +193,18 @@ func (s *Simulator) pause(ctx context.Context) error {
 	return payment.ErrProcessorTimeout
 }
 
-// compare returns payment.ErrKeyConflict unless the entry is for the same values.
-func compare(there entry, c payment.Charge, isSame func(entry, payment.Charge) (bool, error)) error {
-	same, err := isSame(there, c)
+// compare returns payment.ErrKeyConflict unless the entry is for the same values, the card among them if card is set.
+// An entry that cannot be compared is a fault.
+func (s *Simulator) compare(there entry, c payment.Charge, card bool) (err error) {
+	same := there.Amount == c.Amount && there.Currency == string(c.Currency)
+	if same {
+		ride := payment.Fingerprint{Sum: there.Ride, Version: there.Version}
+		same, err = s.fingerprints.Same(ride, payment.CanonicalRide(c.RideID, c.RiderID))
+	}
+	if same && card {
+		same, err = s.fingerprints.Same(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card.Canonical())
+	}
+
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
@@ -203,24 +212,6 @@ func compare(there entry, c payment.Charge, isSame func(entry, payment.Charge) (
 		return fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
 	}
 	return nil
-}
-
-// same reports whether the entry is for the same values. It returns
-// payment.ErrForeignFingerprint if it cannot compare them.
-func (s *Simulator) same(there entry, c payment.Charge) (bool, error) {
-	same, err := s.sameRide(there, c)
-	if err != nil || !same {
-		return same, err
-	}
-	return s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card)
-}
-
-// sameRide is like same, without the card.
-func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
-	if there.Amount != c.Amount || there.Currency != string(c.Currency) {
-		return false, nil
-	}
-	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }
 
 // fault returns the processor's error for an error of the ledger. It keeps only the text of that: in the chain it would

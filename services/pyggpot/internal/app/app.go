@@ -43,14 +43,13 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 
-	service := pot.NewService(store)
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
 	server.AllowHTTP2()
 	server.Stream(httpapi.Streams()...)
-	return httpapi.Register(server.Echo(), service, service, httpapi.Options{
+	return httpapi.Register(server.Echo(), pot.NewService(store), httpapi.Options{
 		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(),
 	}, c.Operations())
 }

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -45,20 +44,6 @@ type refusal struct {
 	reason string // google.rpc.ErrorInfo
 	field  string // google.rpc.BadRequest, the first
 	retry  time.Duration
-	text   string
-}
-
-func (r *refusal) read(details []proto.Message) {
-	for _, d := range details {
-		switch d := d.(type) {
-		case *errdetails.ErrorInfo:
-			r.reason = d.GetReason()
-		case *errdetails.BadRequest:
-			r.field = d.GetFieldViolations()[0].GetField()
-		case *errdetails.RetryInfo:
-			r.retry = d.GetRetryDelay().AsDuration()
-		}
-	}
 }
 
 // caller calls procedures by the generated client.
@@ -69,7 +54,6 @@ type caller struct {
 
 func newCaller(t *testing.T, base string, transport *http.Transport, options ...connect.ClientOption) caller {
 	t.Helper()
-	transport.IdleConnTimeout = 2 * time.Second
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	return caller{
@@ -108,17 +92,24 @@ func (c caller) call(t *testing.T, request, answer proto.Message) *refusal {
 		}
 		return nil
 	}
-	refused := &refusal{code: connect.CodeOf(err).String(), text: err.Error()}
-	if known, ok := errors.AsType[*connect.Error](err); ok {
-		var details []proto.Message
-		for _, d := range known.Details() {
-			value, err := d.Value()
-			if err != nil {
-				t.Error(err)
-			}
-			details = append(details, value)
+	refused := &refusal{code: connect.CodeOf(err).String()}
+	known, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return refused
+	}
+	for _, d := range known.Details() {
+		value, err := d.Value()
+		if err != nil {
+			t.Error(err)
 		}
-		refused.read(details)
+		switch d := value.(type) {
+		case *errdetails.ErrorInfo:
+			refused.reason = d.GetReason()
+		case *errdetails.BadRequest:
+			refused.field = d.GetFieldViolations()[0].GetField()
+		case *errdetails.RetryInfo:
+			refused.retry = d.GetRetryDelay().AsDuration()
+		}
 	}
 	return refused
 }
@@ -147,40 +138,30 @@ func dial(t *testing.T, r *replica) *grpc.ClientConn {
 func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	t.Helper()
 	var wire struct {
-		Code, Message string
-		Details       []struct{ Type, Value string }
+		Code    string
+		Details []struct {
+			Debug struct {
+				Reason          string
+				FieldViolations []struct{ Field string }
+			}
+		}
 	}
-	if err := json.NewDecoder(strings.NewReader(a.Body)).Decode(&wire); err != nil {
+	if err := json.Unmarshal([]byte(a.Body), &wire); err != nil {
 		t.Errorf("%s: %v", a, err)
-		return &refusal{text: a.String()}
 	}
-	refused := &refusal{code: wire.Code, text: wire.Message}
-	var details []proto.Message
+	refused := &refusal{code: wire.Code}
 	for _, d := range wire.Details {
-		raw, err := base64.RawStdEncoding.DecodeString(d.Value)
-		if err != nil {
-			t.Error(err)
+		refused.reason += d.Debug.Reason
+		for _, v := range d.Debug.FieldViolations {
+			refused.field += v.Field
 		}
-		m := map[string]proto.Message{
-			"google.rpc.ErrorInfo": new(errdetails.ErrorInfo), "google.rpc.BadRequest": new(errdetails.BadRequest),
-			"google.rpc.RetryInfo": new(errdetails.RetryInfo),
-		}[d.Type]
-		if err := proto.Unmarshal(raw, m); err != nil {
-			t.Error(err)
-		}
-		details = append(details, m)
 	}
-	refused.read(details)
 	return refused
 }
 
-// callers returns a caller for each protocol of the service, which all have the options.
-func callers(t *testing.T, r *replica, all ...connect.ClientOption) map[string]caller {
+// callers returns a caller for each protocol of the service.
+func callers(t *testing.T, r *replica) map[string]caller {
 	t.Helper()
-	newCaller := func(t *testing.T, base string, transport *http.Transport, own ...connect.ClientOption) caller {
-		t.Helper()
-		return newCaller(t, base, transport, append(own, all...)...)
-	}
 	return map[string]caller{
 		"binary":            newCaller(t, r.API, &http.Transport{}),
 		"JSON":              newCaller(t, r.API, &http.Transport{}, connect.WithProtoJSON()),

@@ -9,15 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"connectrpc.com/grpchealth"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
-	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
-	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
@@ -97,7 +92,7 @@ func TestRefusalsOfTheServer(t *testing.T) {
 	if a.Status != 405 || a.Header.Get("Allow") != "OPTIONS, POST" || readJSON(t, a).reason != "METHOD_NOT_ALLOWED" {
 		t.Errorf("GET: %s, Allow %q", a, a.Header.Get("Allow"))
 	}
-	// Other paths are those of any API.
+	// Other paths are answered as by any API.
 	if a := apptest.Get(t, r.API+"/nope"); a.Status != 404 || a.Code != "NOT_FOUND" {
 		t.Errorf("another path: %s", a)
 	}
@@ -190,40 +185,5 @@ func TestCompressedBodies(t *testing.T) {
 			t.Errorf("%s: %s, want %d", tt.encoding, a, tt.status)
 		}
 		wantRefusal(t, tt.encoding, readJSON(t, a), tt.code, tt.reason, tt.at)
-	}
-}
-
-// TestHealthAndReflection: gRPC's tools get the service's health and its procedures.
-func TestHealthAndReflection(t *testing.T) {
-	t.Parallel()
-	r, _ := start(t, nil)
-	conn := dial(t, r)
-	health := grpc_health_v1.NewHealthClient(conn)
-	for service, healthy := range map[string]bool{
-		"": true, potconnect.PotName: true, coinconnect.CoinName: true, "nope": false,
-	} {
-		a, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
-		if (err == nil && a.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING) != healthy {
-			t.Errorf("%q is %v (%v)", service, a.GetStatus(), err)
-		}
-	}
-	stream, err := reflectpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := &reflectpb.ServerReflectionRequest_ListServices{}
-	err = stream.Send(&reflectpb.ServerReflectionRequest{MessageRequest: list})
-	a, received := stream.Recv()
-	if err = errors.Join(err, received, stream.CloseSend()); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range a.GetListServicesResponse().GetService() {
-		names = append(names, s.GetName())
-	}
-	for _, want := range []string{potconnect.PotName, coinconnect.CoinName, grpchealth.HealthV1ServiceName} {
-		if !strings.Contains(strings.Join(names, " "), want) {
-			t.Errorf("reflection lists %v, not %s", names, want)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -24,8 +25,6 @@ const (
 	typeProto             = "application/proto"
 	acceptPost            = "application/json, application/proto, application/grpc, application/grpc-web"
 )
-
-var errEmptyBody = errors.New("the body is empty; a JSON object is expected")
 
 // procedure serves the requests of a route.
 type procedure struct {
@@ -69,7 +68,7 @@ func (p procedure) unary(w http.ResponseWriter, r *http.Request, inJSON bool) er
 	}
 	if inJSON {
 		message := p.request.ProtoReflect().New().Interface()
-		if err := decodeJSON(body, message); err != nil {
+		if err := protojson.Unmarshal(body, message); err != nil {
 			return invalidJSON(err)
 		}
 		body, err = proto.MarshalOptions{}.MarshalAppend([]byte{decoded}, message)

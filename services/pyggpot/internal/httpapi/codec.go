@@ -45,15 +45,9 @@ func (jsonCodec) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("%T is not a message", message)
 	}
+	//nolint:wrapcheck // the client reads it, after connect's own text
 	if len(data) > 0 && data[0] == decoded {
-		return proto.Unmarshal(data[1:], m) //nolint:wrapcheck // see decodeJSON
+		return proto.Unmarshal(data[1:], m)
 	}
-	return decodeJSON(data, m)
-}
-
-func decodeJSON(data []byte, m proto.Message) error {
-	if len(data) == 0 {
-		return errEmptyBody
-	}
-	return protojson.Unmarshal(data, m) //nolint:wrapcheck // the client reads it, after connect's own text
+	return protojson.Unmarshal(data, m) //nolint:wrapcheck // as above
 }

@@ -24,9 +24,6 @@ var (
 	potLocked   = problem.Define("POT_LOCKED", http.StatusConflict, "Pot is locked")
 )
 
-// soon is the wait before a client may repeat the change of a contended pot.
-const soon = time.Second
-
 // ProblemOf returns the problem that tells the client about an error of the domain or of validation, and nil for any
 // other error.
 func ProblemOf(err error) *problem.Error {
@@ -48,7 +45,7 @@ func ProblemOf(err error) *problem.Error {
 			Detail: "The request ran out of time before its turn. Nothing was changed.",
 		},
 		{
-			Err: pot.ErrLocked, Kind: potLocked, RetryAfter: soon,
+			Err: pot.ErrLocked, Kind: potLocked, RetryAfter: time.Second,
 			Detail: "Other changes of this pot took too long. Nothing was changed; try again.",
 		},
 	}.Of(err)
@@ -57,48 +54,32 @@ func ProblemOf(err error) *problem.Error {
 // codeOf returns the Connect code of a kind. Only an unknown outcome has the code unknown: no client, proxy or mesh
 // repeats it automatically, as they do with unavailable and, some of them, with internal.
 func codeOf(kind problem.Kind) connect.Code {
-	switch kind {
-	// The kinds of every service.
-	case problem.InvalidField, problem.InvalidJSON, problem.UnsupportedMediaType:
-		return connect.CodeInvalidArgument
-	case problem.Unauthenticated:
-		return connect.CodeUnauthenticated
-	case problem.CrossSite, problem.Forbidden:
-		return connect.CodePermissionDenied
-	case problem.NotFound, problem.MethodNotAllowed:
-		return connect.CodeUnimplemented
-	case problem.BodyTooLarge:
-		return connect.CodeResourceExhausted
-	case problem.NotApplied, problem.DatabaseUnavailable, problem.Overloaded:
-		return connect.CodeUnavailable
-	case problem.OutcomeUnknown:
-		return connect.CodeUnknown
+	code, known := map[problem.Kind]connect.Code{
+		problem.InvalidField: connect.CodeInvalidArgument, problem.InvalidJSON: connect.CodeInvalidArgument,
+		problem.UnsupportedMediaType: connect.CodeInvalidArgument,
+		problem.Unauthenticated:      connect.CodeUnauthenticated,
+		problem.CrossSite:            connect.CodePermissionDenied, problem.Forbidden: connect.CodePermissionDenied,
+		problem.NotFound: connect.CodeUnimplemented, problem.MethodNotAllowed: connect.CodeUnimplemented,
+		problem.BodyTooLarge: connect.CodeResourceExhausted,
+		problem.NotApplied:   connect.CodeUnavailable, problem.DatabaseUnavailable: connect.CodeUnavailable,
+		problem.Overloaded:     connect.CodeUnavailable,
+		problem.OutcomeUnknown: connect.CodeUnknown,
 
-	// The kinds of this service.
-	case potNotFound:
-		return connect.CodeNotFound
-	case outOfRange:
-		return connect.CodeOutOfRange
-	case potExists:
-		return connect.CodeAlreadyExists
-	case potFull:
-		return connect.CodeFailedPrecondition
-	case potLocked:
-		return connect.CodeAborted
+		potNotFound: connect.CodeNotFound, outOfRange: connect.CodeOutOfRange, potExists: connect.CodeAlreadyExists,
+		potFull: connect.CodeFailedPrecondition, potLocked: connect.CodeAborted,
+	}[kind]
+	if !known {
+		return connect.CodeInternal
 	}
-
-	return connect.CodeInternal
+	return code
 }
-
-// domain is the namespace of the reasons in google.rpc.ErrorInfo.
-const domain = "pyggpot"
 
 // connectError returns p as a Connect error: its sentence, and as details google.rpc.ErrorInfo with the code that the
 // other services send in problem+json, BadRequest with the fields at fault, and RetryInfo if the client may repeat the
 // request. It does not contain the cause.
 func connectError(p *problem.Error, traceID string) *connect.Error {
 	e := connect.NewError(codeOf(p.Kind()), errors.New(p.Detail())) //nolint:err113 // a sentence for the client
-	info := &errdetails.ErrorInfo{Reason: p.Kind().Code(), Domain: domain}
+	info := &errdetails.ErrorInfo{Reason: p.Kind().Code(), Domain: "pyggpot"}
 	if traceID != "" {
 		info.Metadata = map[string]string{"trace_id": traceID}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
@@ -13,7 +14,7 @@ import (
 )
 
 // pots serves pyggpot.pot.Pot.
-type pots struct{ pot.PotsAPI }
+type pots struct{ *pot.Service }
 
 var _ potconnect.PotHandler = pots{}
 
@@ -28,21 +29,21 @@ func (h pots) CreatePot(
 func (h pots) ViewPot(
 	ctx context.Context, r *connect.Request[potpb.ViewPotRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
-	return potAnswer(h.View(ctx, pot.ID(r.Msg.GetPotId())))
+	return potAnswer(h.Find(ctx, pot.ID(r.Msg.GetPotId())))
 }
 
 // ViewPotByName returns the pot with a name.
 func (h pots) ViewPotByName(
 	ctx context.Context, r *connect.Request[potpb.ViewPotByNameRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
-	return potAnswer(h.ViewByName(ctx, r.Msg.GetPotName()))
+	return potAnswer(h.FindByName(ctx, r.Msg.GetPotName()))
 }
 
 // ListPots returns a page of pots.
 func (h pots) ListPots(
 	ctx context.Context, r *connect.Request[potpb.ListPotsRequest],
 ) (*connect.Response[potpb.PotListResponse], error) {
-	list, total, err := h.List(ctx, pot.Page{Number: r.Msg.GetPage(), Size: r.Msg.GetLimit()})
+	list, total, err := h.List(ctx, r.Msg.GetPage(), r.Msg.GetLimit())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func potAnswer(p pot.Pot, err error) (*connect.Response[potpb.PotResponse], erro
 }
 
 // coins serves pyggpot.coin.Coin.
-type coins struct{ pot.CoinsAPI }
+type coins struct{ *pot.Service }
 
 var _ coinconnect.CoinHandler = coins{}
 
@@ -89,4 +90,30 @@ func coinsAnswer(list []pot.Coins, err error) (*connect.Response[coin.CoinsListR
 		return nil, err
 	}
 	return connect.NewResponse(&coin.CoinsListResponse{Coins: toCoins(list)}), nil
+}
+
+// fromCoins returns the coins of a request that has passed the contract's rules.
+func fromCoins(list []*coin.Coins) []pot.Coins {
+	coins := make([]pot.Coins, len(list))
+	for i, c := range list {
+		coins[i] = pot.Coins{Kind: pot.Kind(c.GetKind()), Count: int64(c.GetCount())}
+	}
+	return coins
+}
+
+// toCoins returns the coins of an answer. A count never exceeds the size of a pot.
+func toCoins(coins []pot.Coins) []*coin.Coins {
+	list := make([]*coin.Coins, len(coins))
+	for i, c := range coins {
+		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)} //nolint:gosec // see above
+	}
+	return list
+}
+
+// toPot returns the pot of an answer.
+func toPot(p pot.Pot) *potpb.PotResponse {
+	return &potpb.PotResponse{
+		PotId: int32(p.ID), PotName: p.Name, MaxCoins: p.MaxCoins, CreateTime: timestamppb.New(p.CreateTime),
+		Coins: toCoins(p.Contents.List()),
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
@@ -89,12 +90,10 @@ func Streams() []string {
 	}
 }
 
-// Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
-// Each procedure has a separate route, so that it has the same metrics, logs and limits as any other API, and a span
-// from ops, which is nil without tracing.
-func Register(
-	e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options, ops *telemetry.Operations,
-) error {
+// Register registers the procedures of the contract on e, each also under /twirp, and gRPC's health check and
+// reflection. Each procedure has a separate route, so that it has the same metrics, logs and limits as any other API,
+// and a span from ops, which is nil without tracing.
+func Register(e *echo.Echo, service *pot.Service, o Options, ops *telemetry.Operations) error {
 	interceptors, err := interceptors(o.TracerProvider, ops)
 	if err != nil {
 		return err
@@ -104,8 +103,8 @@ func Register(
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
 
 	mux := http.NewServeMux()
-	mux.Handle(potconnect.NewPotHandler(pots{potAPI}, own))
-	mux.Handle(coinconnect.NewCoinHandler(coins{coinAPI}, own))
+	mux.Handle(potconnect.NewPotHandler(pots{service}, own))
+	mux.Handle(coinconnect.NewCoinHandler(coins{service}, own))
 	mux.Handle(grpchealth.NewHandler(health{o.Ready}, common))
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, common))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, common))
@@ -123,95 +122,79 @@ func Register(
 }
 
 // interceptors returns the interceptors of a call of the contract, in their order.
-func interceptors(tracers trace.TracerProvider, ops *telemetry.Operations) ([]connect.Interceptor, error) {
-	validator, err := newValidator()
+func interceptors(tracers trace.TracerProvider, ops *telemetry.Operations) (all []connect.Interceptor, err error) {
+	call := &interceptor{ops: ops, operations: operations()}
+	call.validator, err = newValidator()
 	if err != nil {
 		return nil, err
 	}
 
-	var all []connect.Interceptor
 	if tracers != nil {
 		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(tracers), otelconnect.WithoutMetrics())
 		if err != nil {
 			return nil, fmt.Errorf("trace calls: %w", err)
 		}
-		all = append(all, traced, interceptor(failPanicked), interceptor(cancelAbandoned))
+		all, call.traced = append(all, traced), true
 	}
-	all = append(all, interceptor(refuse), validated(validator))
-	if ops != nil {
-		all = append(all, startSpans(ops))
-	}
-	return all, nil
+	return append(all, connect.UnaryInterceptorFunc(call.wrap)), nil
 }
 
-// interceptor returns an interceptor that calls f, which calls next.
-func interceptor(
-	f func(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error),
-) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			return f(ctx, request, next)
+// interceptor serves the calls of the contract: it checks their rules, starts their spans, and returns the errors of
+// handlers as Connect errors.
+type interceptor struct {
+	operations map[string]operation
+	validator  protovalidate.Validator
+	ops        *telemetry.Operations // nil without tracing
+	traced     bool
+}
+
+func (i *interceptor) wrap(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		returned := false
+		defer func() {
+			if !returned {
+				failPanicked(ctx)
+			}
+		}()
+		answer, err := i.serve(ctx, request, next)
+		returned = true
+		if err == nil {
+			return answer, nil
 		}
+
+		//nolint:errorlint // Connect returns the bare error before it calls the method
+		if over := ctx.Err(); over != nil && err == over {
+			err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
+		}
+		refused := connectError(httpserver.Refuse(ctx, err))
+		// otelconnect does not treat a client that hung up as a fault of the server, so the span does not fail. No client
+		// reads the answer, and the log has the error.
+		if i.traced && errors.Is(ctx.Err(), context.Canceled) {
+			refused = connect.NewError(connect.CodeCanceled, context.Canceled)
+		}
+		return nil, refused
 	}
 }
 
-// startSpans returns an interceptor that starts a span of ops for each operation.
-func startSpans(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
-	known := operations()
-	return interceptor(func(
-		ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
-	) (answer connect.AnyResponse, err error) {
-		ctx, end := ops.Start(ctx, known[request.Spec().Procedure].span)
+//nolint:ireturn // the signature of connect's functions
+func (i *interceptor) serve(
+	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
+) (answer connect.AnyResponse, err error) {
+	if err := validate(i.validator, request.Any()); err != nil {
+		return nil, err
+	}
+	if i.ops != nil {
+		var end func(*error)
+		ctx, end = i.ops.Start(ctx, i.operations[request.Spec().Procedure].span)
 		defer end(&err)
-		return next(ctx, request)
-	})
+	}
+	return next(ctx, request)
 }
 
 // failPanicked fails the span of a call that panics, which otelconnect does not do. The panic continues to the server,
 // which logs it and answers.
-//
-//nolint:ireturn // the signature of connect's interceptors
-func failPanicked(
-	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
-) (connect.AnyResponse, error) {
-	returned := false
-	defer func() {
-		if !returned {
-			span := trace.SpanFromContext(ctx)
-			span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
-			span.SetStatus(codes.Error, "")
-		}
-	}()
-	answer, err := next(ctx, request)
-	returned = true
-	return answer, err
-}
-
-// cancelAbandoned returns CodeCanceled for a call that failed because its client hung up: otelconnect does not treat
-// that as a fault of the server, so it does not fail the span. No client reads the answer, and the log has the error.
-//
-//nolint:ireturn // the signature of connect's interceptors
-func cancelAbandoned(
-	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
-) (connect.AnyResponse, error) {
-	answer, err := next(ctx, request)
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return nil, connect.NewError(connect.CodeCanceled, context.Canceled) //nolint:wrapcheck // Connect's own error
-	}
-	return answer, err
-}
-
-// refuse returns the errors of handlers as Connect errors.
-//
-//nolint:ireturn // the signature of connect's interceptors
-func refuse(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
-	answer, err := next(ctx, request)
-	//nolint:errorlint // Connect returns the bare error before it calls the method
-	if over := ctx.Err(); over != nil && err == over {
-		err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
-	}
-	if err != nil {
-		return nil, connectError(httpserver.Refuse(ctx, err))
-	}
-	return answer, nil
+func failPanicked(ctx context.Context) {
+	span := trace.SpanFromContext(ctx)
+	span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
+	span.SetStatus(codes.Error, "")
 }

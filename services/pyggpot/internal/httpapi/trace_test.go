@@ -27,24 +27,22 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// coinsPort implements the coins' port: Add waits until the request ends and returns err, Remove panics.
-type coinsPort struct {
+// stuck is a repository whose changes wait until the request ends and return err. Without entered they panic.
+type stuck struct {
+	pot.Repository
+
 	entered chan struct{}
 	err     error
 }
 
-func (p coinsPort) Add(ctx context.Context, _ pot.ID, _ []pot.Coins) ([]pot.Coins, error) {
-	close(p.entered)
+func (r stuck) Change(ctx context.Context, _ pot.Change) (pot.Contents, error) {
+	close(r.entered)
 	<-ctx.Done()
-	return nil, p.err
-}
-
-func (coinsPort) Remove(context.Context, pot.ID, []pot.Coins, int64) ([]pot.Coins, error) {
-	panic("a bug")
+	return nil, r.err
 }
 
 // traced serves the API with tracing and returns its URL and the spans.
-func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.SpanRecorder) {
+func traced(t *testing.T, r pot.Repository) (base string, spans *tracetest.SpanRecorder) {
 	t.Helper()
 	spans = tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
@@ -56,7 +54,7 @@ func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.Spa
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = httpapi.Register(server.Echo(), nil, coins, httpapi.Options{
+	err = httpapi.Register(server.Echo(), pot.NewService(r), httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	}, nil)
 	if err != nil {
@@ -73,7 +71,7 @@ func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.Spa
 // TestPanicFailsTheSpan: lab/observe has the calls that end.
 func TestPanicFailsTheSpan(t *testing.T) {
 	t.Parallel()
-	base, spans := traced(t, coinsPort{})
+	base, spans := traced(t, stuck{})
 	_, err := coinconnect.NewCoinClient(newClient(t), base).RemoveCoins(t.Context(),
 		connect.NewRequest(&coin.RemoveCoinsRequest{PotId: 1, Count: 1}))
 	if connect.CodeOf(err) != connect.CodeInternal {
@@ -86,7 +84,8 @@ func TestPanicFailsTheSpan(t *testing.T) {
 	}
 }
 
-// TestClientThatHungUpFailsNoSpan: a client that hangs up fails no span, whatever became of its call; a deadline does.
+// TestClientThatHungUpFailsNoSpan: a client that hangs up fails no span, whatever the result of its call; a deadline
+// does.
 func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 	t.Parallel()
 	unavailable := problem.DatabaseUnavailable.New("The database is away.")
@@ -103,8 +102,8 @@ func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port := coinsPort{make(chan struct{}), c.err}
-			base, spans := traced(t, port)
+			repo := stuck{entered: make(chan struct{}), err: c.err}
+			base, spans := traced(t, repo)
 			ctx, hangUp := context.WithCancel(t.Context())
 			defer hangUp()
 			request := connect.NewRequest(&coin.AddCoinsRequest{
@@ -114,7 +113,7 @@ func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 				request.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(c.timeout.Milliseconds(), 10))
 			} else {
 				go func() {
-					<-port.entered
+					<-repo.entered
 					hangUp()
 				}()
 			}
@@ -123,7 +122,7 @@ func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 			}
 			ended := waitFor(t, spans, 2)
 			call, failed := ended[0], c.timeout > 0
-			if !hasCode(call, c.code) {
+			if !slices.Contains(call.Attributes(), semconv.RPCResponseStatusCode(c.code)) {
 				t.Errorf("%s: %v, want the code %q", call.Name(), call.Attributes(), c.code)
 			}
 			for _, span := range ended {
@@ -142,11 +141,6 @@ func newClient(t *testing.T) *http.Client {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
-}
-
-// hasCode reports whether the span has this code of Connect or gRPC.
-func hasCode(span sdktrace.ReadOnlySpan, code string) bool {
-	return slices.Contains(span.Attributes(), semconv.RPCResponseStatusCode(code))
 }
 
 // waitFor returns the ended spans once there are n: a request's span ends after its answer.

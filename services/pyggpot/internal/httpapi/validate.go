@@ -1,13 +1,11 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"buf.build/go/protovalidate"
-	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,25 +27,13 @@ func newValidator() (protovalidate.Validator, error) {
 	return v, nil
 }
 
-// validated returns an interceptor that refuses requests that break a rule of the contract.
-func validated(v protovalidate.Validator) connect.UnaryInterceptorFunc {
-	return interceptor(func(
-		ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
-	) (connect.AnyResponse, error) {
-		message, ok := request.Any().(proto.Message)
-		if !ok {
-			return nil, fmt.Errorf("a request of type %T, which is not a message", request.Any())
-		}
-
-		err := v.Validate(message)
-		if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
-			return nil, violationsOf(broken)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("validate a request: %w", err)
-		}
-		return next(ctx, request)
-	})
+// validate returns the rules of the contract that a request breaks.
+func validate(v protovalidate.Validator, request any) error {
+	err := v.Validate(request.(proto.Message)) //nolint:forcetypeassert,errcheck // Connect's requests are messages
+	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
+		return violationsOf(broken)
+	}
+	return err //nolint:wrapcheck // a bug in the rules
 }
 
 // violationsError names the fields that break a rule, without their values.

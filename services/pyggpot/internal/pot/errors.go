@@ -7,7 +7,7 @@ import "errors"
 var (
 	// ErrNotFound says that there is no such pot.
 	ErrNotFound = errors.New("there is no such pot")
-	// ErrOutOfRange says that a page has pots and begins after more than MaxOffset others.
+	// ErrOutOfRange says that a page has pots and begins after too many others.
 	ErrOutOfRange = errors.New("the page begins after too many pots")
 	// ErrExists says that the name is taken.
 	ErrExists = errors.New("a pot has this name already")

@@ -78,16 +78,8 @@ func (h hat) draw(source Source) int64 {
 			continue
 		}
 
-		// The squeezes: a parabola below and a hyperbola above the logarithm.
 		x := int64(at)
-		t := h.logRatio(x)
-		if u*(4-u)-3 <= t {
-			return x
-		}
-		if u*(u-t) >= 1 {
-			continue
-		}
-		if 2*math.Log(u) <= t {
+		if 2*math.Log(u) <= h.logRatio(x) {
 			return x
 		}
 	}

@@ -6,21 +6,14 @@ import (
 )
 
 // Source returns random words, each equally likely.
-type Source interface {
-	// Uint64 returns the next word.
-	Uint64() uint64
-}
+type Source = mathrand.Source
 
 // NewSource returns an unpredictable source for one goroutine: ChaCha8 with a seed from the system.
 func NewSource() *mathrand.ChaCha8 {
 	var seed [32]byte
-	// Read never fails, as its documentation says.
-	_, _ = rand.Read(seed[:])
+	_, _ = rand.Read(seed[:]) // never fails, as its documentation says
 	return mathrand.NewChaCha8(seed)
 }
-
-// wordsPerKind is the number of words that one kind takes from the source.
-const wordsPerKind = 2
 
 // Random draws n of the coins, each equally likely, or all if there are no more than n. The result has the multivariate
 // hypergeometric distribution: the first kind's share is hypergeometric among all coins, the next one's among the
@@ -36,11 +29,7 @@ func (c Contents) Random(n int64, source Source) Contents {
 	drawn := make(Contents, len(list))
 
 	for _, coins := range list {
-		var words [wordsPerKind]uint64
-		for i := range words {
-			words[i] = source.Uint64()
-		}
-		share := hypergeometric(coins.Count, left-coins.Count, n, mathrand.NewPCG(words[0], words[1]))
+		share := hypergeometric(coins.Count, left-coins.Count, n, mathrand.NewPCG(source.Uint64(), source.Uint64()))
 		if share > 0 {
 			drawn[coins.Kind] = share
 		}

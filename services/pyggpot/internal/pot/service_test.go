@@ -78,7 +78,7 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// TestDecide: changes of several pots follow one another, each with an answer of its own. A pot that is not there gets
+// TestDecide: changes of several pots follow one another, each with a separate answer. A pot that is not there gets
 // none.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -117,33 +117,25 @@ func TestDecide(t *testing.T) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		page          pot.Page
+		page, size    int32
 		total         int64
 		limit, offset int64 // that the repository is asked for; a limit of 0 for the total alone
 		err           error
 	}{
-		{pot.Page{Number: 1}, 10, 25, 0, nil},
-		{pot.Page{Number: 2}, 10, 25, 25, nil},
-		{pot.Page{Number: 3, Size: 100}, 10, 100, 200, nil},
+		{1, 0, 10, 25, 0, nil},
+		{2, 0, 10, 25, 25, nil},
+		{3, 100, 10, 100, 200, nil},
 		// The last page that is listed begins after 10^6 pots.
-		{pot.Page{Number: 10_001, Size: 100}, math.MaxInt32, 100, 1_000_000, nil},
-		{pot.Page{Number: 1_000_002, Size: 1}, 1_000_002, 0, 0, pot.ErrOutOfRange},
-		{pot.Page{Number: 1_000_002, Size: 1}, 1_000_001, 0, 0, nil}, // the first page without pots
-		{pot.Page{Number: 10_002, Size: 100}, math.MaxInt32, 0, 0, pot.ErrOutOfRange},
-		{pot.Page{Number: math.MaxInt32, Size: 100}, math.MaxInt32, 0, 0, nil}, // after 2*10^11: behind any total
+		{10_001, 100, math.MaxInt32, 100, 1_000_000, nil},
+		{1_000_002, 1, 1_000_002, 0, 0, pot.ErrOutOfRange},
+		{1_000_002, 1, 1_000_001, 0, 0, nil}, // the first page without pots
+		{10_002, 100, math.MaxInt32, 0, 0, pot.ErrOutOfRange},
+		{math.MaxInt32, 100, math.MaxInt32, 0, 0, nil}, // after 2*10^11: behind any total
 	} {
 		r := &onePot{total: tt.total, limit: -1, offset: -1}
-		_, total, err := pot.NewService(r).List(t.Context(), tt.page)
+		_, total, err := pot.NewService(r).List(t.Context(), tt.page, tt.size)
 		if !errors.Is(err, tt.err) || err == nil && total != tt.total || r.limit != tt.limit || r.offset != tt.offset {
 			t.Errorf("%d after %d, total %d, %v; want %+v", r.limit, r.offset, total, err, tt)
 		}
-	}
-}
-
-// TestNewSource: two sources of the system differ.
-func TestNewSource(t *testing.T) {
-	t.Parallel()
-	if a, b := pot.NewSource().Uint64(), pot.NewSource().Uint64(); a == b {
-		t.Error("two sources begin alike")
 	}
 }

@@ -32,7 +32,7 @@ func batch(t *testing.T, repo Repo) {
 	}
 
 	list := changes(by{"b", 5}, by{"a", 1}, by{"b", -25}, by{"c", -1}, by{"a", 100}, by{"b", 1})
-	got := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list}))
+	got := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list}))
 	if want := []int64{25, 11, 0, 29, 111, 1}; !slices.Equal(got.Values, want) || got.Replayed {
 		t.Errorf("got %+v, want %v", got, want)
 	}
@@ -43,7 +43,7 @@ func batch(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64))
 	list = changes(
 		by{"low", math.MaxInt64}, by{"a", -1}, by{"low", math.MaxInt64}, by{"low", 1}, by{"low", -math.MaxInt64})
-	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list}))
+	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list}))
 	if want := []int64{-1, 110, math.MaxInt64 - 1, math.MaxInt64, 0}; !slices.Equal(got.Values, want) {
 		t.Errorf("sums beyond int64: got %+v, want %v", got, want)
 	}
@@ -52,7 +52,7 @@ func batch(t *testing.T, repo Repo) {
 	for i := range many {
 		many[i] = counting.Change{ItemID: "c", Delta: 1}
 	}
-	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: many}))
+	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: many}))
 	for i, v := range got.Values {
 		if v != int64(30+i) {
 			t.Fatalf("value %d of many changes of one count is %d, want %d", i, v, 30+i)
@@ -66,18 +66,18 @@ func batchCreates(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "old", 10))
 
 	list := changes(by{"new", 2}, by{"old", 1}, by{"new", 3}, by{"'; DROP TABLE counts.count_values; --", -1})
-	got := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
+	got := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
 	if want := []int64{2, 11, 5, -1}; !slices.Equal(got.Values, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	wantValue(ctx, t, repo, "new", 5)
 
-	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
+	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
 	if want := []int64{7, 12, 10, -2}; !slices.Equal(got.Values, want) {
 		t.Errorf("with nothing left to create: got %+v, want %v", got, want)
 	}
 
-	one := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: changes(by{"single", 4}), Create: true}))
+	one := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: changes(by{"single", 4}), Create: true}))
 	if !slices.Equal(one.Values, []int64{4}) {
 		t.Errorf("one change: got %+v, want 4", one)
 	}

@@ -2,11 +2,8 @@ package countingtest
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -24,7 +21,7 @@ func of(caller string, k counting.Key) counting.Key {
 // addOf adds 1 to "a" under a caller's key, and returns the value and whether it was replayed.
 func addOf(ctx context.Context, t *testing.T, repo Repo, k counting.Key) (int64, bool) {
 	t.Helper()
-	r := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
+	r := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
 	return r.Values[0], r.Replayed
 }
 
@@ -85,26 +82,4 @@ func keysOfNoCaller(t *testing.T, repo Repo) {
 		}
 	}
 	wantValue(ctx, t, repo, "a", 5)
-}
-
-// callersOfAKey: of many concurrent requests with one key, one for each caller is applied.
-func callersOfAKey(t *testing.T, repo Repo) {
-	ctx := t.Context()
-	const callers, requests = 5, 12
-	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
-	var firsts [callers]atomic.Int64
-	waittest.Together(t, callers*requests, func(i int) error {
-		k := of(fmt.Sprint("caller", i%callers), key("k", byte(i%callers)))
-		r, err := repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})})
-		if !r.Replayed {
-			firsts[i%callers].Add(1)
-		}
-		return err
-	})
-	for i := range firsts {
-		if n := firsts[i].Load(); n != 1 {
-			t.Errorf("%d requests of caller %d were the first, want 1", n, i)
-		}
-	}
-	wantValue(ctx, t, repo, "a", callers)
 }

@@ -33,7 +33,7 @@ func repeats(t *testing.T, repo Repo) {
 		"batch":      keyed("batch", by{"a", 1}, by{"b", 2}, by{"a", 3}),
 		"'; DROP \"": keyed("'; DROP \"", by{"b", 1}),
 	} {
-		first := must[counting.Result](t)(repo.Apply(ctx, update))
+		first := must[counting.Answer](t)(repo.Apply(ctx, update))
 		if first.Replayed || len(first.Values) != len(update.Changes) {
 			t.Errorf("%s: the first request got %+v", name, first)
 		}
@@ -42,7 +42,7 @@ func repeats(t *testing.T, repo Repo) {
 		must[int64](t)(Add(ctx, repo, "a", 1000))
 		before := must[counting.CountValue](t)(repo.Find(ctx, "a"))
 		for range 2 {
-			again := must[counting.Result](t)(repo.Apply(ctx, update))
+			again := must[counting.Answer](t)(repo.Apply(ctx, update))
 			if !again.Replayed || !slices.Equal(again.Values, first.Values) {
 				t.Errorf("%s: a repeat got %+v, the first %+v", name, again, first)
 			}
@@ -77,7 +77,7 @@ func repeatedSet(t *testing.T, repo Repo) {
 func conflicts(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
-	must[counting.Result](t)(repo.Apply(ctx, keyed("add", by{"a", 1})))
+	must[counting.Answer](t)(repo.Apply(ctx, keyed("add", by{"a", 1})))
 	if _, _, err := repo.Set(ctx, key("set", 1), "a", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -156,11 +156,11 @@ func repeatedCreate(t *testing.T, repo Repo) {
 	ctx := t.Context()
 	update := keyed("k", by{"x", 3})
 	update.Create = true
-	first := must[counting.Result](t)(repo.Apply(ctx, update))
+	first := must[counting.Answer](t)(repo.Apply(ctx, update))
 	if err := repo.Delete(ctx, "x"); err != nil {
 		t.Fatal(err)
 	}
-	again := must[counting.Result](t)(repo.Apply(ctx, update))
+	again := must[counting.Answer](t)(repo.Apply(ctx, update))
 	if !slices.Equal(first.Values, []int64{3}) || !slices.Equal(again.Values, []int64{3}) || !again.Replayed {
 		t.Errorf("got %+v, then %+v", first, again)
 	}
@@ -219,7 +219,7 @@ func freeKey(t *testing.T, repo Repo) {
 	if _, err := repo.Apply(ctx, keyed("k", by{"a", 1})); err == nil {
 		t.Error("a change with an ended context succeeded")
 	}
-	got := must[counting.Result](t)(repo.Apply(t.Context(), keyed("k", by{"a", 1})))
+	got := must[counting.Answer](t)(repo.Apply(t.Context(), keyed("k", by{"a", 1})))
 	if got.Replayed || got.Values[0] != 1 {
 		t.Errorf("got %+v, want 1 and no replay", got)
 	}

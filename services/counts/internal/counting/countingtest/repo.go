@@ -46,13 +46,12 @@ func (r Repo) one(
 ) (counting.CountValue, bool, error) {
 	request := counting.Request{Operation: operation, Key: key, Changes: []counting.Change{c}}
 	a, err := r.Change(ctx, request)
-	return a.Count(request), a.Replayed, err
+	return a.Count(c.ItemID), a.Replayed, err
 }
 
 // Apply applies an update.
-func (r Repo) Apply(ctx context.Context, u counting.Update) (counting.Result, error) {
-	a, err := r.Change(ctx, Request(u))
-	return counting.Result{Values: a.Values, Replayed: a.Replayed}, err
+func (r Repo) Apply(ctx context.Context, u counting.Update) (counting.Answer, error) {
+	return r.Change(ctx, Request(u))
 }
 
 // Request returns the repository's request for an update.

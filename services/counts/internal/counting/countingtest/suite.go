@@ -45,7 +45,6 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/batches create":        batchesCreateTogether,
 		"contention/one of a key":          oneOfAKey,
 		"contention/keys on a hot item":    keysOnAHotItem,
-		"contention/callers of a key":      callersOfAKey,
 	}
 
 	for _, name := range without {

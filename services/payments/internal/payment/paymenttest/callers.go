@@ -2,13 +2,10 @@ package paymenttest
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
@@ -55,8 +52,8 @@ func wantConflict(t *testing.T, repo payment.Repository, c payment.Claim) {
 	}
 }
 
-// keysOfTheirOwn: a key of one caller is not the key of another, whatever the content.
-func keysOfTheirOwn(t *testing.T, repo payment.Repository) {
+// ownKeys: a key of one caller is not the key of another, whatever the content.
+func ownKeys(t *testing.T, repo payment.Repository) {
 	callers := []string{shop, taxi, shop + " ", "'; DROP TABLE payments.payments; --"}
 	records, charged := make([]payment.Record, len(callers)), make(map[string]bool)
 	for i, caller := range callers {
@@ -128,36 +125,4 @@ func claimsOfNoCaller(t *testing.T, repo payment.Repository) {
 		mustGet(t, repo, of(caller, long), r)
 	}
 	wantPayments(t, repo, 1)
-}
-
-// callersOfOneKey: of many concurrent requests with one key, one for each caller owns it, and all of that caller's get
-// its record.
-func callersOfOneKey(t *testing.T, repo payment.Repository) {
-	const callers, requests = 5, 12
-	var fresh [callers]atomic.Int64
-	records := make([]payment.Record, callers*requests)
-	waittest.Together(t, len(records), func(i int) error {
-		r, owner, err := Settle(t.Context(), repo, of(fmt.Sprint("caller", i%callers), long),
-			func(h payment.Held) (payment.Payment, error) { return NewPayment(h), nil })
-		if owner {
-			fresh[i%callers].Add(1)
-		}
-		records[i] = r
-		return err
-	})
-
-	owners := make(map[payment.ID]int)
-	for i, r := range records {
-		if first, known := owners[r.PaymentID]; known && first != i%callers || !reflect.DeepEqual(r, records[i%callers]) {
-			t.Errorf("caller %d got %+v, which is caller %d's; its own is %+v", i%callers, r, first, records[i%callers])
-		}
-		owners[r.PaymentID] = i % callers
-	}
-
-	for i := range fresh {
-		if n := fresh[i].Load(); n != 1 {
-			t.Errorf("%d requests of caller %d own its key, want 1", n, i)
-		}
-	}
-	wantPayments(t, repo, callers)
 }

@@ -79,21 +79,6 @@ func anotherSecret(t *testing.T, repo payment.Repository) {
 	}
 }
 
-// givenBack: after a claim is given back, the same request takes the key over at once, another one never does.
-func givenBack(t *testing.T, repo payment.Repository) {
-	first := mustHold(t, repo, long)
-	if err := repo.GiveBack(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	other := Other(NewClaim("k", long))
-	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
-		t.Errorf("another request: %v", err)
-	}
-	if h := mustHold(t, repo, long); !h.TakenOver || h.ProcessorKey != first.ProcessorKey {
-		t.Errorf("%+v was taken over as %+v", first, h)
-	}
-}
-
 // reconciled: a claim that ran out is returned once, with the terms of its payment, and again after it is given back.
 func reconciled(t *testing.T, repo payment.Repository) {
 	first := mustHold(t, repo, instant)

@@ -14,12 +14,6 @@ import (
 // oneOwnerAmong runs n concurrent callers of one key: one owns it, and all get its record.
 func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 	t.Helper()
-	oneOwnerOf(t, n, func(int) payment.Claim { return NewClaim("k", long) }, repo)
-}
-
-// oneOwnerOf runs n concurrent callers with claims of one request: one owns the key, and all get its record.
-func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payment.Repository) {
-	t.Helper()
 	var fresh, charged atomic.Int64
 	records := make([]payment.Record, n)
 	charge := func(h payment.Held) (payment.Payment, error) {
@@ -28,7 +22,7 @@ func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payme
 	}
 
 	waittest.Together(t, n, func(i int) error {
-		r, owner, err := Settle(t.Context(), repo, claim(i), charge)
+		r, owner, err := Settle(t.Context(), repo, NewClaim("k", long), charge)
 		if owner {
 			fresh.Add(1)
 		}
