@@ -20,7 +20,7 @@ func main() {
 	chart := os.Args[1]
 	service := filepath.Join(chart, "charts", "service")
 	err := errors.Join(
-		dashboards(filepath.Join(chart, "dashboards")),
+		dashboard.Write(filepath.Join(chart, "dashboards")),
 		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
 		rewrite(filepath.Join(chart, "values.schema.json"), enumerated),
 		global(chart, service, "values.yaml", "\nglobal:\n", "\n\n"),
@@ -34,22 +34,6 @@ func main() {
 		_, _ = fmt.Fprintf(os.Stderr, "chartfiles: %v\n", err)
 		os.Exit(1)
 	}
-}
-
-// dashboards writes the dashboards as JSON into the folder, and removes the others.
-func dashboards(folder string) error {
-	old, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	for _, file := range old {
-		err = errors.Join(err, os.Remove(file))
-	}
-	for _, d := range dashboard.All() {
-		text, failed := d.JSON()
-		if failed == nil {
-			failed = os.WriteFile(filepath.Join(folder, d.Name+".json"), text, 0o644)
-		}
-		err = errors.Join(err, failed)
-	}
-	return err
 }
 
 const (
