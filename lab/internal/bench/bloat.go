@@ -59,7 +59,7 @@ func (r *runner) watchTables(ctx context.Context) Figures {
 			middle = max(middle, mebi)
 		}
 		r.printf("%10s: %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second), mebi, live, dead)
-		seen[tables], seen[deadRows] = mebi, dead
+		seen[tables] = mebi
 	}
 	if middle > 0 {
 		seen[tablesGrowth] = last / middle

@@ -91,7 +91,7 @@ func newCounts(r *runner) suite {
 			Name: "batch-hot", Title: "changes, 100 a request, one hot item, 2 replicas, 32 callers", Baseline: bareIncr,
 			Bars: Figures{perSecond: 10}, run: batch(1),
 		},
-	}, r.sweep(updateScript(r.rows()), r.swept(targets.Counts, uniform))...)}
+	}, r.sweep(updateScript(r.rows()), r.loaded(targets.Counts, uniform))...)}
 }
 
 // newTrace drives replicas that differ in nothing but their sampling of traces.

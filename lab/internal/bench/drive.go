@@ -79,21 +79,15 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	run = runOf(result, <-observed)
 	items := max(d.items, 1)
 	run.Figures[perSecond] *= float64(items)
-	for _, replica := range driven {
-		if r.Trace {
-			sent, failed := local.Metric(ctx, replica.Admin, `rowlock_trace_spans_total{outcome="exported"}`)
-			run.Figures[spans] += sent
-			err = errors.Join(err, failed)
-		}
-	}
-	after, readErr := d.read(ctx)
+
+	after, err := d.read(ctx)
 	if d.state != nil {
 		if d.replay {
 			items = 0
 		}
 		run.check(result.Tally, items, reading{after.changes - before.changes, after.beside - before.beside})
 	}
-	return run, errors.Join(err, readErr)
+	return run, err
 }
 
 // reading holds what [drive.state] and [drive.beside] read, or by how much it grew.

@@ -58,7 +58,7 @@ func newEvents(r *runner) suite {
 		{Name: "mariadb-lookup", Title: "MariaDB: GET /events/{id}, " + many, run: e.read(mariaLarge, e.lookup)},
 		{Name: "mariadb-work-1", Title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1)},
 		{Name: "mariadb-work-4", Title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2)},
-	}, r.sweep(eventScript, r.swept(targets.Events, post))...)}
+	}, r.sweep(eventScript, r.loaded(targets.Events, post))...)}
 }
 
 // prepare makes databases with processed events, those on MariaDB where it is installed.

@@ -31,9 +31,9 @@ const (
 // request is sent once; each round has lists of its own.
 func newIidy(r *runner) suite {
 	ours, older := &lists{runner: r}, &lists{runner: r}
-	swept := []series{r.swept(targets.Iidy, ours.increaseAny)}
+	swept := []series{r.loaded(targets.Iidy, ours.increaseAny)}
 	if r.Peer != "" {
-		swept = append(swept, r.swept("older IIDY", older.increaseAny))
+		swept = append(swept, r.loaded("older IIDY", older.increaseAny))
 	}
 	prepare := func(ctx context.Context) error {
 		if err := r.updateTable(ctx); err != nil {

@@ -57,7 +57,7 @@ func newPayments(r *runner) suite {
 				return d
 			}),
 		},
-	}, r.sweep(paymentScript, r.swept(targets.Payments, payNew))...)}
+	}, r.sweep(paymentScript, r.loaded(targets.Payments, payNew))...)}
 }
 
 // payment returns the i-th request.

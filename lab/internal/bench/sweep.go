@@ -47,8 +47,8 @@ func (r *runner) sweep(script string, others ...series) (scenarios []Scenario) {
 	return scenarios
 }
 
-// swept returns the series of a load that changes rows.
-func (r *runner) swept(name string, next func() drive) series {
+// loaded returns the series of a load that changes rows.
+func (r *runner) loaded(name string, next func() drive) series {
 	return series{name, func(callers int, duration time.Duration) func(context.Context) (Result, error) {
 		return func(ctx context.Context) (Result, error) {
 			d := next()
