@@ -181,37 +181,3 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 		t.Errorf("%d changes arrived, want 5", got)
 	}
 }
-
-// Stop waits for the requests in flight, and cuts them off when its context ends.
-func TestStopWaitsForRequests(t *testing.T) {
-	t.Parallel()
-	for _, cut := range []bool{false, true} {
-		arrived, proceed := make(chan struct{}), make(chan struct{})
-		addr, b := balanced(t, backend(t, func(_ http.ResponseWriter, r *http.Request) {
-			close(arrived)
-			select {
-			case <-proceed:
-			case <-r.Context().Done():
-			}
-		}))
-		answered := make(chan int, 1)
-		go func() {
-			status, _, _, _ := do(t.Context(), http.MethodGet, addr, "")
-			answered <- status
-		}()
-		<-arrived
-		ctx, cancel := context.WithCancel(t.Context())
-		stopped := make(chan error, 1)
-		go func() { stopped <- b.Stop(ctx) }()
-		if cut {
-			cancel()
-		} else {
-			close(proceed)
-		}
-		err, status := <-stopped, <-answered
-		cancel()
-		if cut != errors.Is(err, context.Canceled) || cut != (status == 0) {
-			t.Errorf("cut off %t: %v, the request got %d", cut, err, status)
-		}
-	}
-}

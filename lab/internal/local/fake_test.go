@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -44,9 +43,6 @@ func fake(part string) int {
 	case "silent":
 		<-term
 		return 0
-	case "parent":
-		return fakeParent(term)
-	default: // serve, deaf, worker
 	}
 
 	var ready atomic.Bool
@@ -61,18 +57,12 @@ func fake(part string) int {
 	})
 	admin.HandleFunc("/set",
 		func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") })
-	admin.HandleFunc("/say", func(_ http.ResponseWriter, r *http.Request) {
-		line, _ := io.ReadAll(r.Body)
-		_, _ = fmt.Fprintln(os.Stdout, string(line))
-	})
 	if part != "worker" {
 		fakeListen("api", os.Getenv("HTTP_ADDR"), api)
 	}
 	fakeListen("internal", "127.0.0.1:0", http.NewServeMux()) // services may have more than two
 	fakeListen("admin", os.Getenv("ADMIN_ADDR"), admin)
-	for <-term; part == "deaf"; <-term {
-		_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"ignoring a signal"}`)
-	}
+	<-term
 	return 0
 }
 
@@ -85,20 +75,6 @@ func fakeListen(server, addr string, h http.Handler) {
 	_, _ = fmt.Fprintf(os.Stderr, `{"level":"INFO","msg":"listening","server":%q,"addr":%q}`+"\n", server, ln.Addr())
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Second}
 	go func() { _ = srv.Serve(ln) }()
-}
-
-// fakeParent is a program that runs two replicas and is about to be killed.
-func fakeParent(term <-chan os.Signal) int {
-	set, err := Start(context.Background(), fakeSpec("serve"), 2)
-	if err != nil {
-		panic(err)
-	}
-	for _, r := range set.Replicas() {
-		_, _ = fmt.Fprintf(os.Stdout, "%d ", r.Status().PID)
-	}
-	_, _ = fmt.Fprintln(os.Stdout)
-	<-term
-	return 1
 }
 
 func fakeSpec(part string) Spec {

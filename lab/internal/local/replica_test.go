@@ -1,14 +1,12 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -115,62 +113,18 @@ func TestStopEndsAllBySIGTERM(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
+// A replica that is terminated is unlisted at once and started again, and its end is no flip.
+func TestATerminatedReplicaIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	s := fakeSpec("serve")
-	said := make(chan string, 4)
-	s.Say = func(sentence string) { said <- sentence }
-	set := start(t, s, 2)
-	first, second := set.Replicas()[0], set.Replicas()[1]
-	before := second.Status()
-	if err := second.Kill(); err != nil {
+	one := start(t, fakeSpec("serve"), 1).Replicas()[0]
+	if err := one.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	ended, back := <-said, <-said
-	after, list := second.Status(), set.Ready()
-	if after.PID == before.PID || after.Starts != 2 || len(list) != 2 || list[1] != after {
-		t.Errorf("before %+v, after %+v, listed %+v", before, after, list)
-	}
-	if !strings.HasPrefix(ended, fmt.Sprintf("fake-2 (process %d) ended after ", before.PID)) ||
-		!strings.Contains(ended, ": signal: killed; starting it again in ") ||
-		back != fmt.Sprintf("fake-2 is back (process %d)", after.PID) {
-		t.Errorf("it says %q and %q", ended, back)
-	}
-	if err := first.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	if first.Status().Ready && first.Status().Starts == 1 {
+	if one.Status().Ready && one.Status().Starts == 1 {
 		t.Error("a terminated replica is still listed")
 	}
-	waittest.Eventually(t, "it is listed again", func() bool { return first.Status().Starts == 2 && first.Status().Ready })
-	if flips := first.Status().Flips; flips != 0 {
+	waittest.Eventually(t, "it is listed again", func() bool { return one.Status().Starts == 2 && one.Status().Ready })
+	if flips := one.Status().Flips; flips != 0 {
 		t.Errorf("its end counts as %d flips", flips)
 	}
-}
-
-// The program that runs a set is killed, and its replicas end.
-func TestReplicasEndWithTheirParent(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), fakeSpec("").Path)
-	cmd.Env = []string{fakeVariable + "=parent"}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pids [2]int
-	if _, err := fmt.Sscan(line, &pids[0], &pids[1]); err != nil || !alive(pids[0]) || !alive(pids[1]) {
-		t.Fatalf("%q: %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // reports that it was killed
-	waittest.Eventually(t, "the replicas have ended", func() bool { return !alive(pids[0]) && !alive(pids[1]) })
 }

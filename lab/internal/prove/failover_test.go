@@ -40,25 +40,6 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// Every service says which of its operations change something, on which the time without service depends.
-func TestChanges(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ change, other history.Op }{
-		targets.Counts: {
-			history.Op{Input: countChange{amounts: []int64{1}}},
-			history.Op{Input: countChange{amounts: []int64{1}}, Aside: true},
-		},
-		targets.Events:   {history.Op{Key: "add"}, history.Op{Key: "get"}},
-		targets.Iidy:     {history.Op{Input: itemInput{verb: itemAdd}}, history.Op{Input: itemInput{verb: itemPage}}},
-		targets.Payments: {history.Op{Output: paymentOutput{}}, history.Op{Output: paymentOutput{replayed: true}}},
-		targets.Pyggpot:  {history.Op{Input: potInput{draw: 1}}, history.Op{Input: potInput{}}},
-	} {
-		if changes := kinds[name].changes; !changes(c.change) || changes(c.other) {
-			t.Errorf("%s takes a change for none, or another operation for one", name)
-		}
-	}
-}
-
 // A window that must lose changes holds when a check tells of it, and fails when none does, when only one fails that
 // has other reasons, and when an answer was INTERNAL.
 func TestNoticed(t *testing.T) {

@@ -2,14 +2,22 @@ package prove
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -231,4 +239,167 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	f.signs[signLate], f.signs[signHeldLate] = late, refused+applied
 	w.checkOutcomes(ctx, f, w.lost)
+}
+
+// attackIidy has an item that is locked, a list whose pages are as long as there are, and uploads of a normal client.
+func attackIidy(ctx context.Context, v *victim, s site) error {
+	client, err := api.New(s.url, targets.Once(s.client)...)
+	if err != nil {
+		return err
+	}
+	const path, text, item = "/iidy/v1/batch/lists/", "text/plain", "item"
+	locked, large, crossed := s.prefix+"-locked", s.prefix+"-large", s.prefix+"-crossed"
+	change, page := path+crossed, path+large+"?count=10000"
+	v.Change, v.Begun = hostile.Post(change, text, "a\n", 0), hostile.Post(change, text, "a", missing)
+	v.Upload = hostile.Post(change, text, "a", 1<<20)
+	claim := hostile.Post(page+"&action=claim&lease=1s", text, "", 0)
+	v.Large = append(slices.Repeat([]string{hostile.Get(page)}, 11), claim)
+	v.Bad = []string{
+		hostile.Post(path+"a%00b", text, "a\n", 0), hostile.Post(change, jsonType, `{"items":`, 0),
+		hostile.Post(change, text, "a\x00b\n", 0), hostile.Get(change + "?count=10001"),
+	}
+	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		return hold(tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 FOR UPDATE`, locked))
+	}
+	v.call = func(ctx context.Context) (int64, error) { return client.List(locked).Increment(ctx, item) }
+	v.page = func(ctx context.Context) error {
+		_, err := client.List(large).Page(ctx, "", 200)
+		return err
+	}
+	const long = 3000 // more than 64 KiB of items
+	items := make([]string, long)
+	for i := range items {
+		items[i] = fmt.Sprintf("an-item-of-some-length-%06d", i)
+	}
+	var lists atomic.Int64
+	v.upload = func(ctx context.Context) error {
+		added, err := client.List(fmt.Sprintf("%s-upload-%d", s.prefix, lists.Add(1))).Add(ctx, items...)
+		if err == nil && added != long {
+			err = badAnswer(fmt.Sprintf("%d of %d items were added", added, long))
+		}
+		return err
+	}
+	const of = ` FROM iidy.lists WHERE list = `
+	v.stored, v.crossed = `SELECT attempts`+of+pq.QuoteLiteral(locked), `SELECT count(*)`+of+pq.QuoteLiteral(crossed)
+	return local.Execute(ctx, s.db, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
+		SELECT %s, %s UNION ALL SELECT %s, lpad(n::text, 1950, '0') FROM generate_series(1, 10000) n`,
+		pq.QuoteLiteral(locked), pq.QuoteLiteral(item), pq.QuoteLiteral(large)))
+}
+
+// itemVerb says what is done to the items of a list.
+type itemVerb string
+
+// The verbs. From itemPage on they concern every item of the list.
+const (
+	itemAdd       itemVerb = "add"
+	itemIncrement itemVerb = "increment"
+	itemDelete    itemVerb = "delete"
+	itemPage      itemVerb = "page"
+	itemClaim     itemVerb = "claim"
+	itemExtend    itemVerb = "extend"
+	itemRelease   itemVerb = "release"
+)
+
+// itemInput describes an operation on some of a list's items.
+type itemInput struct {
+	verb  itemVerb
+	items []string // none for all
+	claim string   // that a change names, if any
+	count int      // of items that a claim takes
+}
+
+// absent is the number of attempts of an item that is not there.
+const absent = -1
+
+// itemOutput holds what an answer says about one item: its attempts, by a page or by the
+// claim that took it; 1 or 0 by a change.
+type itemOutput struct {
+	n     int64
+	known bool          // false where a batch's number says nothing about a single item
+	claim string        // that took the item
+	until time.Duration // the end of its lease
+}
+
+// item holds the state of one item: its attempts and the claim that has it. The lease
+// ends between low and high, which are equal where the answer to the claim was seen.
+type item struct {
+	attempts  int64
+	claim     string
+	low, high time.Duration
+}
+
+// itemModel returns the model of an iidy item that is absent at first; claims hold it for
+// workLease. When a lease ends during an operation, the operation may find it alive or
+// not, so two states may follow.
+//
+// The promise is one for each item, not for a list: a batch commits as a whole, but
+// reaches its items one after the other, and may see what others commit meanwhile for
+// one item and not for another (READ COMMITTED). So a batch is recorded for each of its
+// items.
+func itemModel() porcupine.Model { return history.NewModel(item{attempts: absent}, item.after) }
+
+// after returns the states that may follow the operation.
+func (s item) after(in itemInput, op history.Op) (after []item) {
+	out, _ := op.Output.(itemOutput)
+	switch op.Outcome {
+	case targets.Refused:
+		return []item{s}
+	case targets.Unknown:
+		out, op.Return = itemOutput{}, history.Never // it may take effect at any time
+	case targets.OK, targets.NotApplied:
+	}
+	there := s.attempts != absent
+	// allow adds a state that follows an answer of n.
+	allow := func(possible bool, n int64, state item) {
+		if possible && (!out.known || out.n == n) {
+			after = append(after, state)
+		}
+	}
+	switch in.verb {
+	case itemPage:
+		allow(true, s.attempts, s)
+	case itemAdd:
+		allow(!there, 1, item{})
+		allow(there, 0, s)
+	case itemClaim:
+		free := there && (s.claim == "" || op.Return >= s.low-history.ClockSlack)
+		switch {
+		case out.claim != "":
+			allow(free, s.attempts, item{s.attempts, out.claim, out.until, out.until})
+		case out.known: // a claim passes over what is locked at the moment, so an item may be left without a cause
+			after = append(after, s)
+		default:
+			allow(true, 0, s)
+			allow(free, 0, item{s.attempts, fmt.Sprint("lost at ", op.Call), op.Call + workLease, history.Never})
+		}
+	case itemIncrement, itemDelete, itemExtend, itemRelease:
+		mayReach, surelyReaches := there, there
+		if in.claim != "" {
+			holds := there && s.claim == in.claim
+			mayReach = holds && op.Call-history.ClockSlack <= s.high
+			surelyReaches = holds && op.Return < s.low-history.ClockSlack
+		}
+		allow(mayReach, 1, s.changed(in.verb, op))
+		allow(!surelyReaches, 0, s)
+	}
+	return after
+}
+
+// changed returns the item after an operation that has reached it.
+func (s item) changed(verb itemVerb, op history.Op) item {
+	switch verb {
+	case itemIncrement:
+		s.attempts++
+	case itemDelete:
+		s = item{attempts: absent}
+	case itemExtend:
+		s.low, s.high = op.Call+workLease, history.Never
+		if op.Return != history.Never {
+			s.high = op.Return + workLease
+		}
+	case itemRelease:
+		s.claim, s.low, s.high = "", 0, 0
+	case itemAdd, itemPage, itemClaim:
+	}
+	return s
 }
