@@ -113,9 +113,9 @@ func TestCountOutcomes(t *testing.T) {
 		{windowCitusCoordinator, cut, []string{holds}},
 		{windowCitusWorker, told(1), nil},
 	} {
-		s := site{window: tc.window, metric: resolvedSince}
+		s := site{window: tc.window, resolved: 3, metric: resolvedSince}
 		f := &findings{ops: ops{op(0, 1, done, add(5), values(5)), tc.op}, signs: map[string]int{}}
-		s.checkOutcomes(t.Context(), f, 3)
+		s.checkOutcomes(t.Context(), f)
 		wantOutcomes(t, tc.window, f, tc.want...)
 	}
 }

@@ -114,11 +114,10 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 const requestTimeout = 3900 * time.Millisecond
 
 // checkOutcomes demands that no caller was told OUTCOME_UNKNOWN in windows in which the database comes back, unless it
-// stayed away until the request's deadline. before is how many lost answers the replicas had resolved before the
-// window.
-func (s site) checkOutcomes(ctx context.Context, f *findings, before float64) {
+// stayed away until the request's deadline.
+func (s site) checkOutcomes(ctx context.Context, f *findings) {
 	now, _ := s.metric(ctx, resolvedTotal)
-	f.signs[resolved] = int(max(0, now-before))
+	f.signs[resolved] = int(max(0, now-s.resolved))
 	if s.window == windowRestart { // which a change may outlive that the service sends again
 		f.signs[notApplied] = f.signs[resolved]
 	}

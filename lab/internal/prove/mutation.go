@@ -4,15 +4,12 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 )
 
-// Mutant describes a known mistake. It is built into a service in the place of one of the service's files.
+// Mutant describes a known mistake, which is built into a service by a diff.
 type Mutant struct {
 	// Name is what rowlock mutation-test calls it.
 	Name string
-	// Replaces names the file of the service, or of platform, that is right, from the root of the source tree.
-	Replaces string
 	// What describes the mistake in a few words.
 	What string
 	// Service has the mistake, and Window shows it.
@@ -21,18 +18,12 @@ type Mutant struct {
 	Checks []string
 }
 
-func mutant(name, replaces, what, window string, checks ...string) Mutant {
-	return Mutant{Name: name, Replaces: replaces, What: what, Window: window, Checks: checks}
+func mutant(name, what, window string, checks ...string) Mutant {
+	return Mutant{Name: name, What: what, Window: window, Checks: checks}
 }
 
-// File names the file with the mistake, from the root of the source tree.
-func (m Mutant) File() string {
-	folder := m.Service
-	if strings.HasPrefix(m.Replaces, "platform/") {
-		folder = "platform"
-	}
-	return path.Join("lab", "mutants", folder, m.Name+".go")
-}
+// File names the diff that makes the mistake, from the root of the source tree.
+func (m Mutant) File() string { return path.Join("lab", "mutants", m.Name+".diff") }
 
 // Mutants returns the mistakes that the proof must find.
 func Mutants() (all []Mutant) {

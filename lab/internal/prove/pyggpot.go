@@ -43,10 +43,8 @@ var _ = register(targets.Pyggpot, kind{
 	},
 	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
-		mutant("unfenced", "services/pyggpot/internal/postgres/fence.go",
-			"a lease without its fence", windowStop, linearizable),
-		mutant("laststate", "services/pyggpot/internal/pot/decide.go",
-			"a group answers all its callers with the last state", windowNone, linearizable),
+		mutant("unfenced", "a lease without its fence", windowStop, linearizable),
+		mutant("laststate", "a group answers all its callers with the last state", windowNone, linearizable),
 	},
 })
 

@@ -178,6 +178,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
 			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
+		normal.resolved, _ = s.metric(ctx, resolvedTotal)
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err
 		}

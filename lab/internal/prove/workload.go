@@ -91,6 +91,8 @@ type site struct {
 	db      *sqldb.DB // the service's database, by an administrator
 	// lockWait is the longest wait for a lock of the replicas.
 	lockWait time.Duration
+	// resolved is how many lost answers the replicas had resolved before the window.
+	resolved float64
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
 	metric func(ctx context.Context, name string) (sum, most float64)
 }
