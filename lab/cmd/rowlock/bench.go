@@ -65,7 +65,7 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 		Environ: p.environ, Progress: out,
 		Line: func(replica string, line []byte) {
 			// That the bench is the superuser of its own servers is no news.
-			if text, ok := readable(line, false); ok && !strings.Contains(text, "unsafe database setting") {
+			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
 				out.say("%s | %s", replica, text)
 			}
 		},

@@ -68,8 +68,8 @@ func (s *system) printTable(context.Context) error {
 const maxLog = 16
 
 // logLines returns a function for local.Spec.Line that writes each replica's lines to a log file in the folder, new
-// with each run, and warnings and errors to the console; with verbose all lines.
-func logLines(folder string, out *console, verbose bool) func(replica string, line []byte) {
+// with each run, and warnings and errors to the console.
+func logLines(folder string, out *console) func(replica string, line []byte) {
 	var mu sync.Mutex
 	files := map[string]io.Writer{}
 	return func(replica string, line []byte) {
@@ -83,32 +83,26 @@ func logLines(folder string, out *console, verbose bool) func(replica string, li
 		}
 		mu.Unlock()
 		_, _ = file.Write(append(slices.Clone(line), '\n')) // a full disk does not stop a replica
-		if text, ok := readable(line, verbose); ok {
+		if text, ok := readable(line); ok {
 			out.say("%s | %s", replica, text)
 		}
 	}
 }
 
-// readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it
-// is a warning, an error, or no log line at all, such as a panic.
-func readable(line []byte, all bool) (text string, ok bool) {
-	var head struct {
-		Level string `json:"level"`
-		Msg   string `json:"msg"`
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(line, &head) != nil || json.Unmarshal(line, &members) != nil {
+// readable returns a JSON log line as text, without time, service and version. ok reports whether it is a warning, an
+// error, or no log line at all, such as a panic.
+func readable(line []byte) (text string, ok bool) {
+	var members map[string]any
+	if json.Unmarshal(line, &members) != nil {
 		return string(line), true
 	}
-	if !all && head.Level != "WARN" && head.Level != "ERROR" {
-		return "", false
-	}
-	parts := []string{head.Level, head.Msg}
+	level := members["level"]
+	text = fmt.Sprint(level, " ", members["msg"])
 	for _, name := range []string{"time", "level", "msg", "service", "version"} {
 		delete(members, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		parts = append(parts, name+"="+string(members[name]))
+		text += fmt.Sprintf(" %s=%v", name, members[name])
 	}
-	return strings.Join(parts, " "), true
+	return text, level == "WARN" || level == "ERROR"
 }

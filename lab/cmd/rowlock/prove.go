@@ -152,14 +152,11 @@ func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 		part := *v
 		part.Windows = windows
 		report, err := part.run(ctx)
-		if errors.Is(err, patroni.ErrNotInstalled) {
-			say(v.stdout, "The window %s is skipped: %v.", windows[0].Name, patroni.ErrNotInstalled)
+		if errors.Is(err, patroni.ErrNotInstalled) || errors.Is(err, localcitus.ErrNotInstalled) {
+			say(v.stdout, "Windows from %s on are skipped: %v.", windows[0].Name, err)
 			continue
 		}
-		if errors.Is(err, localcitus.ErrNotInstalled) {
-			say(v.stdout, "The windows on a Citus cluster are skipped: %v.", localcitus.ErrNotInstalled)
-			continue
-		}
+
 		switch {
 		case whole == nil:
 			whole = report

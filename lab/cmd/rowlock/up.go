@@ -43,7 +43,6 @@ type upOptions struct {
 	replicas int
 	data     string
 	fresh    bool
-	verbose  bool
 	services []targets.Service
 }
 
@@ -70,7 +69,6 @@ DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
 	cmd.Flags().IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
 	cmd.Flags().StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL, the secrets and the logs")
 	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "remove the data of the private PostgreSQL first")
-	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
 	serviceFlag(cmd, &names, "run")
 	return cmd
 }
@@ -294,7 +292,7 @@ func (r *running) processes(what string, spec local.Spec, n int, started func(*l
 		Start: func(ctx context.Context) (err error) {
 			r.system.console.say("Starting %s", what)
 			spec.Path, spec.Environ = r.binary, r.environ
-			spec.Line = logLines(r.system.logs, r.system.console, r.system.verbose)
+			spec.Line = logLines(r.system.logs, r.system.console)
 			spec.Say = func(sentence string) { r.system.console.say("%s", sentence) }
 			if set, err = local.Start(ctx, spec, n); err == nil {
 				started(set)

@@ -23,7 +23,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -168,14 +167,10 @@ type worker struct {
 
 	result   *Result
 	target   string
-	conn     *net.TCPConn // nil after it broke
-	raw      syscall.RawConn
+	conn     net.Conn // nil after it broke
 	reader   *bufio.Reader
 	response fasthttp.Response // its body is overwritten by the next one
 	armed    time.Duration     // when the deadline was last set, on the clock of the run
-	unsent   []byte            // the next request, until write has taken it
-	writeErr error
-	step     func(uintptr) bool // write, bound once: binding it for each request would allocate
 }
 
 // redialPause bounds the random pause after a dial that failed.
@@ -208,12 +203,7 @@ func (w *worker) dial(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", w.target, err)
 	}
-	w.conn, _ = conn.(*net.TCPConn) // which "tcp" says
-	if w.raw, err = w.conn.SyscallConn(); err != nil {
-		w.drop()
-		return fmt.Errorf("dial %s: %w", w.target, err)
-	}
-	w.step, w.reader, w.armed = w.write, bufio.NewReaderSize(w.conn, readBuffer), -w.Timeout
+	w.conn, w.reader, w.armed = conn, bufio.NewReaderSize(conn, readBuffer), -w.Timeout
 	return nil
 }
 
@@ -236,15 +226,14 @@ const (
 // roundTrip sends one request and returns the status of its response, or the failure. It drops the connection after a
 // failure, and when the server asks for it.
 func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failure string) {
-	var err error
 	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per
 	// timeout.
 	if slack := w.Timeout / 10; now-w.armed > slack {
-		err, w.armed = w.conn.SetDeadline(time.Now().Add(w.Timeout+slack)), now
+		_ = w.conn.SetDeadline(time.Now().Add(w.Timeout + slack)) // a broken connection shows below
+		w.armed = now
 	}
-	if w.unsent = request; err == nil {
-		err = cmp.Or(w.raw.Read(w.step), w.writeErr)
-	}
+
+	_, err := w.conn.Write(request)
 	if err == nil {
 		err = w.response.Read(w.reader)
 	}
@@ -259,17 +248,6 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failu
 	default:
 		return 0, FailureBroken
 	}
-}
-
-// write sends the request and reports whether the wait for the answer is over. RawConn.Read calls it at once, and again
-// when the answer is there. Read of net.Conn would try to read before it waits, nearly always in vain.
-func (w *worker) write(uintptr) bool {
-	if w.unsent == nil {
-		return true
-	}
-	_, w.writeErr = w.conn.Write(w.unsent)
-	w.unsent = nil
-	return w.writeErr != nil
 }
 
 // Tally counts what became of all requests of a run, the warm-up and the stragglers after the window included: this is
