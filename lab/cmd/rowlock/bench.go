@@ -36,6 +36,7 @@ func newBench(p process) *cobra.Command {
 			return runBench(cmd.Context(), o, to, p)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second,
@@ -73,6 +74,7 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 	if report == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
+
 	say(p.stdout, "%s", report.Markdown(""))
 	if to.folder != "" {
 		path, saveErr := report.Save(to.folder)

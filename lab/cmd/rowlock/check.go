@@ -119,6 +119,7 @@ func newDrive(p process) *cobra.Command {
 			return runDrive(ctx, p, load)
 		},
 	}
+
 	cmd.Flags().IntVar(&load.Rate, "rate", 100, "operations that begin per second")
 	cmd.Flags().IntVar(&load.Clients, "clients", 16, "operations in flight at most")
 	tokenFlag(cmd, &load.TokenFile)

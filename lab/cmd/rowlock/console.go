@@ -47,6 +47,7 @@ func (s *system) printTable(context.Context) error {
 			cells = "\t\t"
 		}
 	}
+
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
@@ -54,11 +55,13 @@ func (s *system) printTable(context.Context) error {
 	for _, r := range s.running {
 		say(&b, "  %s", strings.ReplaceAll(r.service.Try, "URL", r.balancer.URL()))
 	}
+
 	if s.server != nil {
 		say(&b, "\n"+`The database, with psql:  psql "$(cat %s)"`, s.urlFile())
 	} else {
 		say(&b, "\nThe database is the one of DATABASE_URL.")
 	}
+
 	say(&b, "All logs: %s (warnings and errors appear here too). Ctrl-C stops everything.", s.logs)
 	_, err := s.console.Write(b.Bytes())
 	return err

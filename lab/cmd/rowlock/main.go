@@ -74,12 +74,14 @@ func newRoot(p process) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{strings.TrimPrefix(cmd.Name()+": "+err.Error(), "rowlock: ")}
 	})
+
 	root.AddCommand(
 		newUp(p), newBench(p), newProve(p), newMutationTest(p), newCheck(p), newDrive(p), newWithPostgres(p), newVersion(),
 	)

@@ -41,6 +41,7 @@ func newMutationTest(p process) *cobra.Command {
 	for i, mutant := range prove.Mutants() {
 		all[i] = mutant.Name
 	}
+
 	cmd := &cobra.Command{
 		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
 		Short: "Build known mistakes into the services and check that prove finds each within a minute",
@@ -56,6 +57,7 @@ func newMutationTest(p process) *cobra.Command {
 			return m.run(cmd.Context())
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringArrayVar(&chosen, "mutant", nil,
 		"build in this mutant instead of all; may be repeated: "+strings.Join(all, ", "))
@@ -91,6 +93,7 @@ func (m mutationTest) run(ctx context.Context) error {
 		tested++
 		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
 	}
+
 	if tested == 0 {
 		say(m.stdout, "No mutant could be tested here.")
 		return nil
@@ -100,6 +103,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sound, err := m.prove(ctx, names, "none", &proof{proveOptions: proveOptions{Setup: prove.Setup{Windows: schedule}}})
 	if sound == nil || err != nil && ctx.Err() != nil {
 		return err
@@ -139,6 +143,7 @@ func (m mutationTest) test(
 		}
 		run.Windows = append(run.Windows, again...)
 	}
+
 	begin := time.Now()
 	run.Enough = func(r *prove.Report) bool {
 		if took = time.Since(begin); took <= mutantTimeout {

@@ -45,6 +45,7 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 			err = errors.Join(err, leave())
 		}
 	}()
+
 	v.Path = v.environ["PATH"]
 	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
 	switch own := v.Windows[0].Servers(); {
@@ -57,11 +58,13 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	default:
 		err = v.onPrivate(ctx)
 	}
+
 	for _, s := range v.chosen {
 		if err == nil {
 			err = v.prepare(ctx, s)
 		}
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}
@@ -76,6 +79,7 @@ func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
 			return err
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	environ := v.replicaEnviron()
@@ -84,12 +88,14 @@ func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
 	if v.remote != nil {
 		schema = v.remote.Schema(schema)
 	}
+
 	if v.Citus != nil {
 		environ["DB_CLUSTER"], schema.LockTimeout = string(sqldb.ClusterCitus), prove.LockTimeout()
 	}
 	if err := local.Provision(ctx, path, v.Admin, schema, environ); err != nil {
 		return err
 	}
+
 	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
 	v.Services = append(v.Services, prepared)
 	if s.Name == targets.Events && v.maria {
@@ -169,6 +175,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
 	case prove.Distributed: // see onCitus
 	}
+
 	if err != nil {
 		return err
 	}

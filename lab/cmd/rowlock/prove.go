@@ -51,6 +51,7 @@ func newProve(p process) *cobra.Command {
 			return runProve(cmd.Context(), p, o)
 		},
 	}
+
 	flags := cmd.Flags()
 	serviceFlag(cmd, &names, "prove")
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas of each service")
@@ -61,6 +62,7 @@ func newProve(p process) *cobra.Command {
 		"comma-separated fault windows: "+strings.Join(prove.NamedOnly(), ",")+
 			", which run on servers of their own and only when they are named, or some of the usual "+
 			strings.Join(prove.Names(), ",")+"; with --cluster some of "+strings.Join(prove.OnCitus(), ","))
+
 	flags.StringVar(&o.cluster, "cluster", "",
 		"`citus`: a coordinator with two workers, and fault windows of its own, for the services that run on it")
 	flags.StringVar(&o.dsn, "dsn", "",
@@ -78,23 +80,27 @@ func (o *proveOptions) schedule() (err error) {
 	if err := o.checkCluster(); err != nil {
 		return err
 	}
+
 	parts := prove.Parts(o.faults)
 	length := o.length / time.Duration(max(parts, 1))
 	if length < shortestWindow {
 		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, parts, shortestWindow)}
 	}
+
 	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {
 		return usageError{"prove: " + err.Error()}
 	}
 	o.Windows = slices.DeleteFunc(o.Windows, func(w prove.Window) bool {
 		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return s.Name == w.Needs() })
 	})
+
 	if len(o.Windows) == 0 {
 		return usageError{"prove: no chosen service takes part in that, so there is nothing to run"}
 	}
 	if o.dsn != "" {
 		o.Windows = slices.DeleteFunc(o.Windows, prove.Window.NeedsOwner)
 	}
+
 	if len(o.Windows) == 0 {
 		return usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
 	}
@@ -110,6 +116,7 @@ func (o *proveOptions) checkCluster() error {
 				strings.Join(prove.OnCitus(), ", "), name)}
 		}
 	}
+
 	switch {
 	case o.cluster == "":
 		return nil

@@ -47,6 +47,7 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if p.environ[testDatabaseURL] != "" {
 		return runCommand(ctx, p, p.environ, args)
 	}
+
 	server, err := localpg.Start(ctx, localpg.Options{
 		Progress: p.stderr, Environ: p.environ,
 		// Nothing is flushed to the disk. Only a loss of power would lose data: killed processes, the server's
@@ -56,6 +57,7 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return fmt.Errorf("start a test server: %w", err)
 	}
+
 	environ := maps.Clone(p.environ)
 	environ[testDatabaseURL] = server.URL("postgres")
 	err = runCommand(ctx, p, environ, args)
@@ -73,6 +75,7 @@ func runCommand(ctx context.Context, p process, environ map[string]string, args 
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}
+
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var err error

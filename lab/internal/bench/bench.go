@@ -60,12 +60,14 @@ func (o Options) Validate() error {
 	for i, s := range scenarios {
 		names[i] = s.wanted()
 	}
+
 	names = slices.Compact(names) // the sweep stands in a row
 	for _, s := range scenarios {
 		if s.needs != "" && slices.Contains(o.Only, s.Name) && !slices.Contains(o.Only, s.needs) {
 			return fmt.Errorf("the scenario %s needs %s before it: name both", s.Name, s.needs)
 		}
 	}
+
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
 	case len(scenarios) == 0:
@@ -191,6 +193,7 @@ func (r *runner) rounds(ctx context.Context, scenarios []Scenario) (inexact erro
 				}
 				return errors.Join(fmt.Errorf("%s: %w", s.Name, err), inexact)
 			}
+
 			r.printf("%s\n", run.remarks())
 			if run.Sum != nil && !run.Sum.Holds() {
 				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.Name, round+1, *run.Sum))

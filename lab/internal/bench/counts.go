@@ -42,6 +42,7 @@ func newCounts(r *runner) suite {
 	case r.Bloat > 0:
 		return newBloat(r)
 	}
+
 	uniform := func() drive { return r.increases(r.rows(), 2) }
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
@@ -49,6 +50,7 @@ func newCounts(r *runner) suite {
 	batch := func(n int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.batches(n) })
 	}
+
 	open := func(d drive) drive {
 		d.Rate, d.Duration = float64(r.pick(10_000, 1000)), 3*r.Duration
 		return d
@@ -246,6 +248,7 @@ func (r *runner) watchTables(ctx context.Context) Figures {
 		r.printf("%10s: %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second), mebi, live, dead)
 		seen[tables] = mebi
 	}
+
 	if middle > 0 {
 		seen[tablesGrowth] = last / middle
 	}

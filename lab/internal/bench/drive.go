@@ -162,6 +162,7 @@ func (r *runner) sweep(script string, others ...series) (scenarios []Scenario) {
 	all := append([]series{{"pgbench", func(callers int, d time.Duration) func(context.Context) (Result, error) {
 		return r.timed(script, callers, d/warmupShare, d)
 	}}}, others...)
+
 	for _, callers := range levels {
 		baseline := ""
 		for i, one := range all {

@@ -69,6 +69,7 @@ func (e *events) prepare(ctx context.Context) error {
 		mysql     bool
 		processed map[string]int // by database
 	}
+
 	servers := []server{{e.postgres.URL, "postgres", false, map[string]int{small: e.few, large: e.many}}}
 	maria, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
 	switch {
@@ -78,6 +79,7 @@ func (e *events) prepare(ctx context.Context) error {
 	case !errors.Is(err, localmaria.ErrNotInstalled):
 		return fmt.Errorf("start MariaDB: %w", err)
 	}
+
 	e.tables = map[string]eventTable{own: {url: e.url}}
 	for _, s := range servers {
 		for name, processed := range s.processed {
@@ -179,6 +181,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 		if err != nil {
 			return Result{}, err
 		}
+
 		set, err := e.launch(ctx, local.Spec{
 			Command: "work",
 			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(n)},
@@ -191,6 +194,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 		if err != nil {
 			return Result{}, err
 		}
+
 		after, err := processed(ctx)
 		run = Result{Figures: Figures{perSecond: float64(backlog) / took.Seconds()}}
 		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, reading{changes: after - before})
@@ -210,12 +214,14 @@ func untilWorked(ctx context.Context, workers []local.Status, n int) (time.Durat
 			}
 			sum += int(v)
 		}
+
 		if started.IsZero() && sum > 0 {
 			started = time.Now()
 		}
 		if sum >= n {
 			return time.Since(started), nil
 		}
+
 		if !sleep(ctx, 5*time.Millisecond) {
 			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
 		}

@@ -40,6 +40,7 @@ func newIidy(r *runner) suite {
 	if r.Peer != "" {
 		swept = append(swept, r.loaded("older IIDY", older.increaseAny))
 	}
+
 	prepare := func(ctx context.Context) error {
 		if err := r.updateTable(ctx); err != nil {
 			return err
@@ -57,6 +58,7 @@ func newIidy(r *runner) suite {
 		}
 		return ours.makeSweptList(ctx)
 	}
+
 	s := suite{replicas: 1, connections: batchCallers, prepare: prepare, scenarios: []Scenario{
 		{Name: bareUniform, Anchor: true, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
 	}}
@@ -77,6 +79,7 @@ func newIidy(r *runner) suite {
 			s.scenarios = append(s.scenarios, row)
 		}
 	}
+
 	s.scenarios = append(s.scenarios, r.sweep(updateScript(r.rows()), swept...)...)
 	return s
 }
@@ -114,6 +117,7 @@ func groups(rows int) []group {
 			},
 		})
 	}
+
 	return append(all, group{
 		suffix: "batch", title: ", 1,000 a request, 8 callers", callers: batchCallers, requests: pages, items: aRequest,
 		calls: []call{
@@ -232,6 +236,7 @@ func (r *runner) startPeer(ctx context.Context) (peer local.Status, databaseURL 
 	if err != nil {
 		return peer, "", fmt.Errorf("parse the database's URL: %w", err)
 	}
+
 	query := pool.Query()
 	query.Set("pool_max_conns", peerPool)
 	pool.RawQuery = query.Encode()
@@ -239,12 +244,14 @@ func (r *runner) startPeer(ctx context.Context) (peer local.Status, databaseURL 
 	if err != nil {
 		return peer, "", fmt.Errorf("find a port: %w", err)
 	}
+
 	process, err := guard.Start(guard.Spec{Path: r.Peer, Env: []string{
 		"IIDY_PORT=" + strconv.Itoa(port), "IIDY_PG_MIGRATION_URL=" + databaseURL, "IIDY_PG_POOL_URL=" + pool.String(),
 	}})
 	if err != nil {
 		return peer, "", err
 	}
+
 	r.onStop(func(ctx context.Context) error {
 		_ = process.End(ctx, syscall.SIGTERM) // which it has no other answer to than to die of it
 		return ctx.Err()

@@ -137,6 +137,7 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("list %s: %w", dir, err)
 	}
+
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -157,11 +158,13 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 			}
 		}
 	}
+
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.ended, b.ended) })
 	first := slices.IndexFunc(all, func(t transaction) bool { return t.ended >= all[0].ended+warmup.Microseconds() })
 	if first < 0 || first == len(all)-1 {
 		return Result{}, errNoTransactions
 	}
+
 	took, measured := load.NewHistogram(), all[first+1:]
 	for _, t := range measured {
 		_ = took.RecordValue(t.took * int64(time.Microsecond)) // below the hour that a histogram holds

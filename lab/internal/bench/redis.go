@@ -29,6 +29,7 @@ func (r *runner) incr(callers, counters int) func(context.Context) (Result, erro
 			return Result{}, fmt.Errorf("%w: redis-server and redis-benchmark are not on PATH "+
 				"(Debian's packages redis-server and redis-tools)", errLeftOut)
 		}
+
 		redis, dir, err := startRedis(ctx, server)
 		if err != nil {
 			return Result{}, fmt.Errorf("redis: %w", err)
@@ -38,6 +39,7 @@ func (r *runner) incr(callers, counters int) func(context.Context) (Result, erro
 		args := []string{
 			"-p", port, "-c", strconv.Itoa(callers), "-r", strconv.Itoa(counters), "--csv", "INCR", "bench-__rand_int__",
 		}
+
 		// It counts requests, not seconds: the warm-up says how many there are in a second.
 		const first = 10_000
 		warm, err := runRedisBenchmark(ctx, client, first, args)
@@ -61,6 +63,7 @@ func startRedis(ctx context.Context, program string) (server *guard.Server, dir 
 	if err != nil {
 		return nil, "", errors.Join(err, os.RemoveAll(dir))
 	}
+
 	server = guard.NewServer(guard.Config{
 		Name: "redis",
 		Spec: func(port int) (guard.Spec, error) {
@@ -82,6 +85,7 @@ func startRedis(ctx context.Context, program string) (server *guard.Server, dir 
 		},
 		Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
 	})
+
 	if err := server.Start(ctx, 0); err != nil {
 		return nil, "", errors.Join(err, os.RemoveAll(dir))
 	}

@@ -77,17 +77,20 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if r.binary, err = local.Binary(ctx, r.Service, r.host.Progress); err != nil {
 		return err
 	}
+
 	postgres := localpg.Options{Parent: serverParent, Environ: r.host.Environ, Progress: r.host.Progress}
 	server, err := local.StartPostgres(ctx, r.Service, postgres)
 	if err != nil {
 		return err
 	}
+
 	r.onStop(server.Stop)
 	r.postgres, r.url, r.databasePID = server, server.URL(r.Service), server.PID()
 	// Without pgbench the bench still measures the service, without a baseline.
 	if r.pgbench, err = findPgbench(server.BinDir()); err != nil {
 		r.printf("%v: there are no baselines, so no ratios\n", err)
 	}
+
 	var version string
 	if err := row(ctx, r.url, `SHOW server_version`, &version); err != nil {
 		return err
@@ -99,6 +102,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if err := local.Provision(ctx, r.binary, r.url, local.SchemaOf(service), r.environ); err != nil {
 		return err
 	}
+
 	if err := r.receiveSpans(ctx); err != nil {
 		return err
 	}
@@ -106,6 +110,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if err != nil {
 		return err
 	}
+
 	r.replicas = statuses(set)
 	r.onStop(set.Stop)
 	// The load waits for the answers to what it has sent, or for the end of the replicas that owe them.
@@ -238,6 +243,7 @@ func used(replicas []int, databasePID int) Figures {
 			seen[databaseCPU] += cpu
 		}
 	}
+
 	if proc, err := procfs.NewDefaultFS(); err == nil {
 		if stat, err := proc.Stat(); err == nil {
 			all := stat.CPUTotal

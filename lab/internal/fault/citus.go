@@ -42,6 +42,7 @@ func StartCitus(ctx context.Context, database string, o localpg.Options) (_ *Cit
 		// Times deadlock_timeout. Each search asks all nodes.
 		"citus.distributed_deadlock_detection_factor": "200",
 	}
+
 	maps.Copy(settings, o.Settings)
 	o.Settings = settings
 	c := &Citus{}
@@ -197,6 +198,7 @@ func (c *Citus) moveAndBack(ctx context.Context, pick int) (done map[Action]int,
 	if err != nil {
 		return done, err
 	}
+
 	workers := c.cluster.Workers()
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		one := groups[id][pick%len(groups[id])]
@@ -221,11 +223,13 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 	if err != nil {
 		return done, err
 	}
+
 	done[AddWorker] = 1
 	// A shard is not moved to a worker that lacks one of the reference tables.
 	if err := c.sendOne(ctx, `SELECT replicate_reference_tables()`); err != nil {
 		return done, err
 	}
+
 	groups, err := c.shards(ctx)
 	if err != nil {
 		return done, err

@@ -193,6 +193,7 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 		}
 		return nil
 	})
+
 	switch {
 	case err == nil && e.Action == RestartDB:
 		return each(in.Servers, func(s Server) error { return errors.Join(s.Kill(), s.Restart(ctx)) })
@@ -252,17 +253,20 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
 		Wait(ctx, e.For)
 		t.Proxy.Slow(0)
+
 	case BlackHole:
 		t.count(BlackHole, 1)
 		t.Proxy.Pause()
 		Wait(ctx, e.For)
 		t.Proxy.Resume()
+
 	case Stop:
 		if one := pick(t.Replicas, e); one.Pause() == nil { // else it is dead
 			t.count(Stop, 1)
 			Wait(ctx, e.For)
 			_ = one.Resume() // it may have been killed
 		}
+
 	case LockRow:
 		return in.lock(ctx, t, e.For)
 	case Exhaust:

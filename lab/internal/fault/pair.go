@@ -82,6 +82,7 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 		}
 		Wait(ctx, p.holdBack)
 	}
+
 	at := time.Now()
 	if err := p.primary.Crash(ctx); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 			return err
 		}
 	}
+
 	if err := p.standby.Promote(ctx); err != nil {
 		return err
 	}

@@ -156,6 +156,7 @@ func Check(model porcupine.Model, ops []Op, pictures string) (ok bool, detail, p
 		})
 	}
 	_ = group.Wait() // no check returns an error
+
 	count := map[porcupine.CheckResult]int{}
 	first := ""
 	for i, result := range results {
@@ -165,6 +166,7 @@ func Check(model porcupine.Model, ops []Op, pictures string) (ok bool, detail, p
 			picture = draw(model, keys[i], groups[keys[i]], pictures)
 		}
 	}
+
 	detail = fmt.Sprintf("%d keys: illegal %d, undecided %d%s",
 		len(keys), count[porcupine.Illegal], count[porcupine.Unknown], first)
 	return count[porcupine.Ok] == len(keys), detail, picture

@@ -87,6 +87,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			w.drop()
 		}
 	}()
+
 	// One after the other: a burst of hundreds can overflow a listen queue, and the repeated SYN costs a second.
 	for i := range workers {
 		workers[i] = &worker{plan: p, result: result, target: cfg.Targets[i%len(cfg.Targets)]}
@@ -95,12 +96,14 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			return nil, fmt.Errorf("load: %w", err)
 		}
 	}
+
 	var group sync.WaitGroup
 	p.start = time.Now()
 	for _, w := range workers {
 		group.Go(func() { w.run(ctx) })
 	}
 	group.Wait()
+
 	if result.Window = cfg.Duration; cfg.Duration == 0 {
 		result.Window = time.Since(p.start)
 	}
@@ -300,6 +303,7 @@ func (r *Result) add(status int, failure string, measured bool, latency time.Dur
 	default:
 		r.Tally.Refused++
 	}
+
 	switch {
 	case !measured:
 	case succeeded:

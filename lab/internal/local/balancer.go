@@ -65,6 +65,7 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true, // answers pass unchanged
 	}}
+
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	b.server = &http.Server{
 		Handler:           &httputil.ReverseProxy{Rewrite: rewrite, Transport: b, ErrorHandler: b.fail, ErrorLog: silent},
@@ -74,6 +75,7 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          silent,
 	}
+
 	go func() { _ = b.server.Serve(listener) }() // until Stop
 	return b, nil
 }

@@ -32,6 +32,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 		}
 		return path, nil
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
@@ -39,6 +40,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if beside := filepath.Join(filepath.Dir(self), service); isProgram(beside) {
 		return beside, nil
 	}
+
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the working folder: %w", err)
@@ -46,6 +48,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if root, ok := sourceRoot(wd, service); ok {
 		return build(ctx, root, service, progress)
 	}
+
 	path, err := exec.LookPath(service)
 	if err != nil {
 		return "", fmt.Errorf("no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree",

@@ -111,12 +111,14 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 			statements = append(statements, onCitus(name, password, s.LockTimeout)...)
 		}
 	}
+
 	for _, name := range s.schemas() {
 		schema := pq.QuoteIdentifier(name)
 		statements = append(statements,
 			`CREATE SCHEMA IF NOT EXISTS `+schema+` AUTHORIZATION `+pq.QuoteIdentifier(s.owner()),
 			`GRANT USAGE ON SCHEMA `+schema+` TO `+pq.QuoteIdentifier(s.app()))
 	}
+
 	if err := inTx(ctx, adminURL, statements); err != nil {
 		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
 	}

@@ -104,6 +104,7 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 			}
 			r.set.spec.Say(fmt.Sprintf("%s is back (process %d)", r.name, pid))
 		})
+
 		if starting {
 			first <- err
 			return
@@ -111,6 +112,7 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 		if life.Err() != nil {
 			return
 		}
+
 		took := time.Since(begin)
 		if took >= steadyAfter {
 			wait = firstPause
@@ -163,6 +165,7 @@ func (r *Replica) follow(life context.Context, p *process, ready func()) error {
 	defer poll.Stop()
 	was, misses := false, 0
 	last := errors.New("it has not said where it listens")
+
 	for {
 		select {
 		case <-poll.C:

@@ -36,6 +36,7 @@ func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
 		client: &http.Client{Transport: &http.Transport{}, Timeout: readyTimeout},
 		now:    make(chan struct{}),
 	}
+
 	s.kill = sync.OnceFunc(func() { close(s.now) })
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = end
@@ -45,6 +46,7 @@ func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
 		s.replicas = append(s.replicas, r)
 		s.wg.Go(func() { r.supervise(life, first) })
 	}
+
 	for range n {
 		var err error
 		select {

@@ -52,12 +52,14 @@ func Start(ctx context.Context, database string, o localpg.Options) (_ *Cluster,
 			return nil, ErrNotInstalled
 		}
 	}
+
 	if c.binDir, err = localpg.Find(ctx, o.Environ); err != nil {
 		return nil, err
 	}
 	if c.user, err = guard.Unprivileged(); err != nil {
 		return nil, err
 	}
+
 	if c.dir, err = guard.TempFolder(o.Parent, "rowlock-patroni-*"); err != nil {
 		return nil, err
 	}
@@ -119,6 +121,7 @@ func (c *Cluster) newEtcd(ctx context.Context) (*guard.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	peers := address(peer)
 	var server *guard.Server
 	server = guard.NewServer(guard.Config{
@@ -171,6 +174,7 @@ func (c *Cluster) Move(ctx context.Context, a fault.Action, lost func(at time.Ti
 	if err != nil {
 		return err
 	}
+
 	at := time.Now()
 	if a == fault.Switchover {
 		if err = primary.handOver(ctx, standby); err == nil {
@@ -248,6 +252,7 @@ func (c *Cluster) config(m *member, port int) string {
 	login := func(name string) map[string]string {
 		return map[string]string{"username": name, "password": c.password}
 	}
+
 	config := map[string]any{
 		"scope": "rowlock", "name": m.name,
 		"restapi": map[string]string{"listen": host(m.rest), "connect_address": host(m.rest)},
@@ -268,6 +273,7 @@ func (c *Cluster) config(m *member, port int) string {
 			},
 		},
 	}
+
 	text, err := json.Marshal(config)
 	if err != nil {
 		panic("a map of texts and numbers cannot be encoded")
@@ -314,6 +320,7 @@ func (m *member) crash(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the server of %s: %w", m.name, err)
 	}
+
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	pid, err := strconv.Atoi(string(line))
 	if err == nil {
@@ -322,6 +329,7 @@ func (m *member) crash(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kill the server of %s: %w", m.name, err)
 	}
+
 	for !guard.IsFree(ctx, m.Port()) {
 		if !fault.Wait(ctx, time.Millisecond) {
 			return ctx.Err()
@@ -339,11 +347,13 @@ func request(ctx context.Context, method, url string, body io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)
 	}
+
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)
 	}
+
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)

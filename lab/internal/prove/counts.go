@@ -73,6 +73,7 @@ func countModel() porcupine.Model {
 		answers := func(i int) bool {
 			return op.Outcome == targets.Unknown || i < len(values) && values[i] == value
 		}
+
 		if len(in.amounts) == 0 {
 			return history.When(answers(0), value)
 		}
@@ -186,6 +187,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	if kind == 0 && w.sendsKeys {
 		n = 2 + random.IntN(most-1)
 	}
+
 	for range n {
 		counter := w.pick(ctx, random)
 		if counter == nil {
@@ -197,6 +199,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 		}
 		r.counters, r.amounts = append(r.counters, counter), append(r.amounts, amount)
 	}
+
 	switch last := r.counters[0].name; {
 	case n > 1 && random.IntN(oneIn) == 0:
 		r.counters[random.IntN(n)] = nil
@@ -207,6 +210,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
 		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
 	}
+
 	if w.sendsKeys && len(r.amounts) > 0 && random.IntN(2) == 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -255,6 +259,7 @@ func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op
 		if r.key != "" {
 			options = []api.Option{api.WithKey(r.key), api.ReportReplayed(&a.replayed)}
 		}
+
 		value, counter := int64(0), r.counters[0].counter()
 		switch {
 		case len(r.amounts) == 0:
@@ -282,6 +287,7 @@ func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op
 		default:
 			value, err = w.api.Decrease(ctx, counter, -r.amounts[0], options...)
 		}
+
 		a.values = []int64{value}
 		return a, err
 	})
@@ -315,6 +321,7 @@ func (w *counts) record(r countRequest, op history.Op) {
 		}
 		part.Input, part.Output = in, out
 	}
+
 	for counter, part := range parts {
 		w.history.Add(*part)
 		w.note(counter, part.Outcome)
@@ -334,6 +341,7 @@ func (w *counts) settle(ctx context.Context) error {
 	for _, r := range open {
 		w.insist(ctx, settling, r, 1)
 	}
+
 	if len(w.open) > 0 {
 		return fmt.Errorf("%d requests with a key are not answered by repeats", len(w.open))
 	}
@@ -343,6 +351,7 @@ func (w *counts) settle(ctx context.Context) error {
 		w.record(r, op)
 		return op.Outcome
 	}
+
 	changed := map[string]bool{}
 	for _, op := range w.history.Ops() {
 		changed[op.Key] = changed[op.Key] || op.Outcome == targets.OK
@@ -382,6 +391,7 @@ func (w *counts) check(ctx context.Context, f *findings) {
 			exact++
 		}
 	}
+
 	differ := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[]) AS read (id, value)
 		LEFT JOIN counts.count_values ON item_id = id WHERE current_value IS DISTINCT FROM value`,
 		pq.Array(names), pq.Array(values))
@@ -406,6 +416,7 @@ func attackCounts(ctx context.Context, v *victim, s site) error {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s-%d", s.prefix, i)
 	}
+
 	locked, crossed := ids[0], ids[1]
 	change := path + crossed + "/increase"
 	v.Change, v.Begun = hostile.Post(change, jsonType, `{"amount":1}`, 0), hostile.Post(change, jsonType, `{`, missing)
@@ -415,6 +426,7 @@ func attackCounts(ctx context.Context, v *victim, s site) error {
 		hostile.Post(path+"a%00b/increase", jsonType, `{}`, 0), hostile.Post(change, jsonType, `{"amount":`, 0),
 		hostile.Post(internal, jsonType, `{"itemId":"a\u0000b"}`, 0),
 	}
+
 	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 		return lockCounter(ctx, tx, locked, hold)
 	}
@@ -439,6 +451,7 @@ func attackCounts(ctx context.Context, v *victim, s site) error {
 		}
 		return 1, err
 	}
+
 	const value = `SELECT current_value FROM counts.count_values WHERE item_id = `
 	v.stored, v.crossed = value+pq.QuoteLiteral(locked), value+pq.QuoteLiteral(crossed)
 	return local.Execute(ctx, s.db, `INSERT INTO counts.count_values (item_id)

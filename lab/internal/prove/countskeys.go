@@ -70,6 +70,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 		sent.Go(func() { all[i] = w.untilAnswered(ctx, client, r) })
 	}
 	sent.Wait()
+
 	all = slices.DeleteFunc(all, func(op history.Op) bool { return !answered(op) })
 	if len(all) == 0 {
 		w.mu.Lock()
@@ -77,6 +78,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 		w.open = append(w.open, r)
 		return
 	}
+
 	slices.SortFunc(all, func(a, b history.Op) int { return int(a.Return - b.Return) })
 	first := all[0]
 	first.First = r.first
@@ -94,6 +96,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 			w.blamef("two answers at once")
 		}
 	}
+
 	if applied > 1 {
 		w.blamef("applied %d times", applied)
 	}
@@ -123,6 +126,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 		w.mu.Unlock()
 		return false
 	}
+
 	one := w.recent[random.IntN(len(w.recent))]
 	w.mu.Unlock()
 	r := one.request
@@ -135,6 +139,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 			r.amounts[0] = 1
 		}
 	}
+
 	op := w.ask(ctx, client, r)
 	op.Aside = true
 	w.history.Add(op)
@@ -174,6 +179,7 @@ func tally(ops []history.Op) map[string]*countSum {
 			s = &countSum{}
 			sums[op.Key] = s
 		}
+
 		sum := int64(0)
 		for _, amount := range in.amounts {
 			sum += amount

@@ -71,6 +71,7 @@ func (w *events) step(ctx context.Context, client int, random *rand.Rand) {
 		together(crowd, client, func(client int) { w.add(ctx, client, false) })
 		return
 	}
+
 	switch random.IntN(5) {
 	case 0, 1:
 		w.add(ctx, client, true)
@@ -208,6 +209,7 @@ func (w *events) check(ctx context.Context, f *findings) {
 			values[e.ID] = e.Value
 		}
 	}
+
 	if !w.maria {
 		again = f.count(ctx, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`)
 	}
@@ -217,6 +219,7 @@ func (w *events) check(ctx context.Context, f *findings) {
 		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status,
 		(SELECT count(*) FROM events.status) AS seeds
 		FROM events.events`)
+
 	gapless := rows.N == rows.IDs && rows.Lowest == 1 && rows.Highest == rows.N && rows.Status == rows.N && rows.Seeds == 1
 	f.answers() // an event that was acknowledged and is not found
 	f.addf("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",

@@ -99,6 +99,7 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 		}
 		return addrs
 	}
+
 	normal.client, normal.prefix = targets.HTTPClient(), hostilePrefix+normal.prefix
 	if err := s.kind.attack(ctx, v, normal); err != nil {
 		return fmt.Errorf("prepare the attacks on %s: %w", s.Name, err)
@@ -107,6 +108,7 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 	if v.lock != nil {
 		s.Lock, s.Attacks[fault.LockedKey] = v.lock, func(ctx context.Context) int { return p.lockedKey(ctx, s) }
 	}
+
 	if v.page != nil {
 		s.Attacks[fault.Pages] = func(ctx context.Context) int { return hostile.Callers(ctx, pagers, v.page) }
 	}
@@ -188,6 +190,7 @@ func (a *attacked) account(ctx context.Context, w Window, f *findings, r *Servic
 			a.Accuse("a repeat: " + err.Error())
 		}
 	}
+
 	if a.stored != "" {
 		n := int64(f.count(ctx, a.stored))
 		f.addf("locked key", a.adds(n), "%d stored, %d acknowledged, %d unknown", n, a.acked, a.unknown)

@@ -91,6 +91,7 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 			verbs = []itemVerb{itemIncrement, itemIncrement, itemDelete, itemExtend, itemRelease}
 		}
 	}
+
 	in.verb = verbs[random.IntN(len(verbs))]
 	n := 1 + random.IntN(len(listItems()))
 	switch in.verb {
@@ -105,6 +106,7 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 		in.count = n
 	case itemPage, itemExtend, itemRelease:
 	}
+
 	w.work(ctx, client, list, in)
 }
 
@@ -130,6 +132,7 @@ func (w *iidy) work(ctx context.Context, client int, list *key, in itemInput) ta
 		w.claims[list] = append(w.claims[list], a.ID)
 		w.mu.Unlock()
 	}
+
 	items := in.items
 	if len(items) == 0 {
 		items = listItems()
@@ -173,6 +176,7 @@ func request(ctx context.Context, list *api.List, in itemInput) (a itemAnswer, e
 	case in.verb == itemRelease:
 		a.n, err = list.Release(ctx, in.claim)
 	}
+
 	for _, entry := range a.Entries {
 		if !slices.Contains(listItems(), entry.Item) {
 			err = badAnswer("an item that was not added: " + entry.Item)
@@ -227,6 +231,7 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 			late++
 		}
 	}
+
 	refused, applied := countLate(w.late)
 	f.histories(itemModel())
 	f.answers()
@@ -254,6 +259,7 @@ func attackIidy(ctx context.Context, v *victim, s site) error {
 		hostile.Post(path+"a%00b", text, "a\n", 0), hostile.Post(change, jsonType, `{"items":`, 0),
 		hostile.Post(change, text, "a\x00b\n", 0), hostile.Get(change + "?count=10001"),
 	}
+
 	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 		return hold(tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 FOR UPDATE`, locked))
 	}
@@ -262,11 +268,13 @@ func attackIidy(ctx context.Context, v *victim, s site) error {
 		_, err := client.List(large).Page(ctx, "", 200)
 		return err
 	}
+
 	const long = 3000 // more than 64 KiB of items
 	items := make([]string, long)
 	for i := range items {
 		items[i] = fmt.Sprintf("an-item-of-some-length-%06d", i)
 	}
+
 	var lists atomic.Int64
 	v.upload = func(ctx context.Context) error {
 		added, err := client.List(fmt.Sprintf("%s-upload-%d", s.prefix, lists.Add(1))).Add(ctx, items...)
@@ -275,6 +283,7 @@ func attackIidy(ctx context.Context, v *victim, s site) error {
 		}
 		return err
 	}
+
 	const of = ` FROM iidy.lists WHERE list = `
 	v.stored, v.crossed = `SELECT attempts`+of+pq.QuoteLiteral(locked), `SELECT count(*)`+of+pq.QuoteLiteral(crossed)
 	return local.Execute(ctx, s.db, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
@@ -344,6 +353,7 @@ func (s item) after(in itemInput, op history.Op) (after []item) {
 		out, op.Return = itemOutput{}, history.Never // it may take effect at any time
 	case targets.OK, targets.NotApplied:
 	}
+
 	there := s.attempts != absent
 	// allow adds a state that follows an answer of n.
 	allow := func(possible bool, n int64, state item) {
@@ -351,6 +361,7 @@ func (s item) after(in itemInput, op history.Op) (after []item) {
 			after = append(after, state)
 		}
 	}
+
 	switch in.verb {
 	case itemPage:
 		allow(true, s.attempts, s)

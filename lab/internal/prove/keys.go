@@ -57,6 +57,7 @@ func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 	if one := k.active[i]; one.ops >= history.MaxOps || one.unknown >= history.MaxUnknown {
 		k.active[i] = k.fresh()
 	}
+
 	one := k.active[i]
 	one.ops++
 	k.mu.Unlock()
@@ -71,6 +72,7 @@ func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 			k.mu.Unlock()
 		}
 	})
+
 	if !one.created {
 		return nil
 	}

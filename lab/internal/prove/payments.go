@@ -91,11 +91,13 @@ func paymentModel() porcupine.Model {
 			}
 			same := amount == s.amount && (s.id == "" || s.id == out.id)
 			return history.When(s.paid && !isOver && same, payment{true, s.amount, out.id, s.from, min(s.to, op.Return)})
+
 		case targets.Unknown:
 			// One that changed nothing is placed after all others, where it has no effect.
 			if free {
 				s = payment{true, amount, "", op.Call, history.Never}
 			}
+
 		case targets.Refused:
 			return history.When(free || amount != s.amount, s)
 		case targets.NotApplied:
@@ -306,6 +308,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 	v.Bad = []string{
 		hostile.Get(path + "/a%00b"), hostile.Get(path + "?ride_id=a%00b"), hostile.Post(path, jsonType, `{"ride_id":`, 0),
 	}
+
 	prefix := s.prefix + "-locked-"
 	pay := func(ctx context.Context, n int64) (int64, error) {
 		_, replayed, err := client.Create(ctx, fmt.Sprint(prefix, n), targets.Ride(s.prefix))
@@ -314,6 +317,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 		}
 		return 1, err
 	}
+
 	var last atomic.Int64
 	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 		n := last.Load() + 1
@@ -322,6 +326,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 			return hold(locked, err)
 		})
 	}
+
 	v.call = func(ctx context.Context) (int64, error) { return pay(ctx, last.Load()) }
 	v.settle = func(ctx context.Context) (err error) {
 		for n := last.Load(); n >= 0 && err == nil; n-- {
@@ -353,6 +358,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 			acknowledged = append(acknowledged, out.id)
 		}
 	}
+
 	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its
 	// row; one that the service settled by itself is dated later. What is paid again in between is left to the check of
 	// the history.
@@ -368,6 +374,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 			FROM payments.payments WHERE starts_with(idempotency_key, $1)
 			WINDOW lives AS (PARTITION BY idempotency_key ORDER BY created_at)) p`,
 		w.prefix+"-", surely.Microseconds(), pq.Array(first), pq.Array(lost))
+
 	missing := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())

@@ -192,12 +192,14 @@ func (w *WindowResult) lines() string {
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
 			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
 			round(s.P99), round(s.Slowest), s.Actions())
+
 		if s.Attacked > 0 {
 			lines[i] += fmt.Sprintf("; p99 %s under attack, %s before", round(s.Attacked), round(s.Calm))
 		}
 		if s.Without != nil {
 			lines[i] += "; without service " + list(s.Without)
 		}
+
 		if s.Noticed != nil {
 			lines[i] += "; the loss is noticed, as it must be, by " + strings.Join(s.Noticed, ", ")
 		}

@@ -113,6 +113,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 	if p.Citus != nil {
 		kind = kind.forCitus()
 	}
+
 	s := &subject{
 		service: service, kind: kind, db: p.injector.DB, http: targets.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
@@ -126,6 +127,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 			return nil, err
 		}
 	}
+
 	if kind.prepare != nil {
 		if err := kind.prepare(ctx, s.db); err != nil {
 			return nil, err
@@ -167,12 +169,14 @@ func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	if s.Proxy != nil {
 		own["DATABASE_URL"] = s.Proxy.DSN(s.service.Environ["DATABASE_URL"])
 	}
+
 	if p.injector.Pooler != nil && s.Proxy != nil {
 		own["DB_POOLER"] = "transaction"
 		if own["DATABASE_URL"], err = p.injector.Pooler.DSN(s.service.Environ["DATABASE_URL"]); err != nil {
 			return err
 		}
 	}
+
 	spec := local.Spec{Service: s.Name, Path: s.service.Path, Environ: own}
 	if s.Replicas, err = local.Start(ctx, spec, p.Replicas); err != nil {
 		return err
@@ -272,6 +276,7 @@ func (s *subject) leaks(ctx context.Context) []Check {
 	if s.Maria != nil {
 		query = `SELECT count(*) FROM information_schema.processlist WHERE user = ? AND command <> 'Sleep'`
 	}
+
 	var now, running, memory float64
 	var busy int
 	var err error
@@ -284,6 +289,7 @@ func (s *subject) leaks(ctx context.Context) []Check {
 			break
 		}
 	}
+
 	checks := []Check{
 		check(s.Name+": goroutines", 0 < now && now <= limit, "%.0f before, %.0f after", s.idle, now),
 		check(s.Name+": in flight", running == 0, "%.0f requests in a replica", running),

@@ -441,6 +441,7 @@ func distributed() []shape {
 			effects: []effect{did(fault.AddWorker, 1), did(fault.MoveShard, 2)},
 		},
 	}
+
 	for i := range shapes {
 		shapes[i].owner, shapes[i].servers = true, Distributed
 	}

@@ -91,6 +91,7 @@ func Open(ctx context.Context, dsn string, connections int) (*Session, error) {
 		return nil, fmt.Errorf("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler",
 			u.Host, reason(err))
 	}
+
 	s.Server = "PostgreSQL " + f.Version + " at " + u.Host
 	if !f.Activity {
 		s.Notes = append(s.Notes, "track_activities is off: whether connections are idle after the run was not checked")
@@ -131,6 +132,7 @@ func (s *Session) Create(ctx context.Context) error {
 				return err
 			}
 		}
+
 		// Shorter than the services wait for a lock, so that the server reports a deadlock as one.
 		err := local.Execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
 		if e, ok := errors.AsType[*sqldb.Error](err); ok && e.SQLState == "42501" {
@@ -174,6 +176,7 @@ func (s *Session) Drop(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)",
@@ -217,23 +220,27 @@ func parse(dsn string) (*url.URL, *tls.Config, error) {
 		const form = "postgres://user@host:5432/database?sslmode=disable"
 		return nil, nil, errors.New("it is no URL of the form " + form + " with one host")
 	}
+
 	query := u.Query()
 	for name := range query {
 		if !slices.Contains([]string{"sslmode", "sslrootcert", "connect_timeout"}, name) {
 			return nil, nil, fmt.Errorf("the parameter %q is not supported: not every program of the run would heed it", name)
 		}
 	}
+
 	cfg, err := pq.NewConfig(dsn)
 	if err != nil {
 		// err may repeat the password.
 		return nil, nil, errors.New("the driver cannot use it, or one of the variables PG... that go with it")
 	}
+
 	if cfg.Hostaddr.IsValid() || cfg.Service != "" {
 		return nil, nil, errors.New("PGHOSTADDR and PGSERVICE must not be set: the URL alone names the server")
 	}
 	if u.User = url.User(cfg.User); cfg.Password != "" { // else ~/.pgpass may have one
 		u.User = url.UserPassword(cfg.User, cfg.Password)
 	}
+
 	u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(int(cfg.Port)))
 	secure, err := tlsConfig(query, u.Hostname())
 	return u, secure, err

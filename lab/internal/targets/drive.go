@@ -85,6 +85,7 @@ func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := w.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -107,6 +108,7 @@ func (r *Report) load(ctx context.Context, l Load, w workload, stop <-chan struc
 	defer func() { _ = clients.Wait() }() // none returns an error
 	ticker := time.NewTicker(time.Second / time.Duration(l.Rate))
 	defer ticker.Stop()
+
 	for n := 0; ; n++ {
 		select {
 		case <-ticker.C:

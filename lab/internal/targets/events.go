@@ -74,6 +74,7 @@ func (w *adding) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	first, last := slices.Min(ids), slices.Max(ids)
 	if len(slices.Compact(slices.Sorted(slices.Values(ids)))) != eventsAtOnce {
 		return "", fmt.Errorf("%d events at once got the ids %v, some of them twice", eventsAtOnce, ids)
