@@ -2,26 +2,25 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for line, wants := range map[string][]string{
-		"":                     {"Usage:", "mutation-test", "with-postgres"},
-		"--help":               {"Usage:"},
-		"up --help":            {"--replicas", "--data", "--service", "DATABASE_URL"},
-		"with-postgres --help": {"ROWLOCK_TEST_DATABASE_URL", "Usage:"},
-		"mutation-test --help": {"bites"},
-		"bench iidy --help":    {"--runs int", "(default 3)"},
-		"check --help":         {"--counts URL", "TRACEPARENT"},
-		"version":              {"rowlock "},
+		"":             {"Usage:", "mutation-test", "with-postgres"},
+		"up --help":    {"--replicas", "--data", "--service", "DATABASE_URL"},
+		"check --help": {"--counts URL", "TRACEPARENT"},
+		"version":      {"rowlock "},
 	} {
 		status, said := runHere(t, nil, line)
 		for _, want := range wants {
@@ -37,21 +36,25 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for status, lines := range map[int]map[string]string{
 		exitUsage: {
-			"dance":                               `unknown command "dance"; see rowlock --help`,
-			"up --replicas 0":                     "--replicas 0 is not between 1 and 40",
-			"up --replicas x":                     "invalid argument",
-			"up counts":                           `rowlock: up: unexpected argument "counts"`,
-			"up --service tea":                    `there is no service "tea"; the services are counts`,
-			"up --fresh":                          "--fresh empties the private PostgreSQL, but DATABASE_URL",
-			"with-postgres":                       "needs a command",
-			"with-postgres --":                    "needs a command",
-			"prove --service tea":                 `"tea"`,
-			"prove counts":                        `"counts"`,
-			"prove --replicas 1":                  "--replicas",
-			"prove --faults storm":                `"storm"`,
-			"prove --for 10s":                     "less than",
-			"prove --faults citus-move":           "only with it; not citus-move",
-			"prove --cluster citus --faults kill": "only with it; not kill",
+			"dance":                        `unknown command "dance"; see rowlock --help`,
+			"up --replicas 0":              "--replicas 0 is not between 1 and 40",
+			"up --replicas x":              "invalid argument",
+			"up counts":                    `rowlock: up: unexpected argument "counts"`,
+			"up --service tea":             `there is no service "tea"; the services are counts`,
+			"up --fresh":                   "--fresh empties the private PostgreSQL, but DATABASE_URL",
+			"with-postgres":                "needs a command",
+			"with-postgres --":             "needs a command",
+			"prove --service tea":          `"tea"`,
+			"prove counts":                 `"counts"`,
+			"prove --replicas 1":           "--replicas",
+			"prove --faults storm":         `"storm"`,
+			"prove --for 10s":              "less than",
+			"prove --dsn=":                 "prove: --dsn is empty",
+			"prove --dsn mysql://u:p@h/db": "prove: --dsn: it is no URL",
+			"prove postgres://u:p@h/db":    "a URL must follow its flag",
+			"prove --dsn postgres://u@h/db --faults restart":     "only the owner of the server",
+			"prove --faults citus-move":                          "only with it; not citus-move",
+			"prove --cluster citus --faults kill":                "only with it; not kill",
 			"prove --cluster citus --faults earthquake":          "there is no fault",
 			"prove --cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
 			"prove --cluster citus --dsn postgres://u@h/db":      "servers of its own",
@@ -152,4 +155,25 @@ func TestWithPostgres(t *testing.T) {
 			t.Errorf("status %d: %s", status, r.output())
 		}
 	})
+}
+
+// The bench of events, once through what differs from the other benches: two sizes, workers, MariaDB.
+func TestBenchOfEvents(t *testing.T) {
+	t.Parallel()
+
+	dir := folder(t)
+	// Without it the bench leaves MariaDB out; in CI it must not.
+	_, err := localmaria.Start(t.Context(), localmaria.Options{Parent: dir + "/none"})
+	if errors.Is(err, localmaria.ErrNotInstalled) && config.Environ()["CI"] != "true" {
+		t.Skip(err)
+	}
+
+	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,mariadb-work-4")
+	if status := r.end(); status != 0 {
+		t.Fatalf("it ended with status %d", status)
+	}
+
+	if !strings.Contains(r.output(), "sum exact") {
+		t.Error("the sum of what the workers did is not exact")
+	}
 }

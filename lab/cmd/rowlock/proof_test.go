@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,25 +198,6 @@ func TestProveRemoteInterrupted(t *testing.T) {
 	f.unharmed(t)
 }
 
-// What cannot work is refused at once, as an error of usage, in a sentence without the password.
-func TestProveRefusesTheServer(t *testing.T) {
-	t.Parallel()
-	here := dbtest.Empty(t)
-	for line, want := range map[string]string{
-		"--dsn tea:" + proverPassword:                              "prove: --dsn: it is no URL",
-		"--dsn " + here + " --replicas 10":                         "max_connections=",
-		"--dsn " + here + " --service counts --faults restart":     "only the owner of the server",
-		"postgres://u:" + proverPassword + "@h/db?sslmode=disable": "--dsn",
-		"--dsn=": "empty",
-	} {
-		status, text := runHere(t, nil, "prove "+line)
-		if status != exitUsage || !strings.Contains(text, want) || strings.Count(text, "\n") != 1 ||
-			strings.Contains(text, proverPassword) {
-			t.Errorf("%s: status %d, it says %q, want %q", line, status, text, want)
-		}
-	}
-}
-
 // Nothing that is about another server reaches a replica: it would write there.
 func TestReplicaEnviron(t *testing.T) {
 	t.Parallel()
@@ -241,6 +226,81 @@ func TestMostConnections(t *testing.T) {
 		run := proof{proveOptions: proveOptions{Setup: prove.Setup{Replicas: 3}, chosen: chosen}}
 		if n := run.mostConnections(); n != want {
 			t.Errorf("%v: %d, want %d", names, n, want)
+		}
+	}
+}
+
+// A broken promise has an exit status of its own, which a run that fails by itself has not. What
+// is left behind stands in the last line of either, and does not hide what was found.
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	report := func(holds bool, broken string) *prove.Report {
+		checks := []prove.Check{{Name: "linearizable", OK: holds}}
+		return &prove.Report{
+			Seed: 4, Broken: broken,
+			Windows: []*prove.WindowResult{{Services: []prove.ServiceResult{{Service: "counts", Checks: checks}}}},
+		}
+	}
+	lost := errors.New("the server is gone")
+	left := errors.New("may still be on db:5432: rowlock_prove_a")
+	for name, c := range map[string]struct {
+		report *prove.Report
+		err    error
+		status int
+	}{
+		"holds":                    {report(true, ""), nil, exitOK},
+		"broken promise":           {report(false, ""), nil, exitBroken},
+		"lost server":              {report(true, lost.Error()), lost, exitError},
+		"lost server, and promise": {report(false, lost.Error()), lost, exitBroken},
+		"none was run":             {&prove.Report{}, nil, exitError},
+		"left behind":              {report(true, ""), left, exitError},
+		"left behind, and promise": {report(false, ""), left, exitBroken},
+		"all of it":                {report(false, lost.Error()), errors.Join(lost, left), exitBroken},
+	} {
+		var said strings.Builder
+		p := process{stdout: io.Discard, stderr: &said}
+		if status := exitCode(p, conclude(c.report, c.err, "", p)); status != c.status {
+			t.Errorf("%s: status %d, want %d", name, status, c.status)
+		}
+		if errors.Is(c.err, left) && !strings.HasSuffix(said.String(), left.Error()+"\n") {
+			t.Errorf("%s: the last line does not name what is left:\n%s", name, said.String())
+		}
+	}
+}
+
+// sourceTree is the root of the source tree, seen from here.
+const sourceTree = "../../.."
+
+// Every file of lab/mutants makes a mutant.
+func TestMutantsAreThere(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, mutant := range prove.Mutants() {
+		want = append(want, mutant.File())
+	}
+	slices.Sort(want)
+	found, err := fs.Glob(os.DirFS(sourceTree), "lab/mutants/*")
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("lab/mutants has %q, want %q (%v)", found, want, err)
+	}
+}
+
+// A change of a service can break a mutant, which nothing else compiles.
+func TestMutantsAreBuilt(t *testing.T) {
+	t.Parallel()
+	for _, mutant := range prove.Mutants() {
+		replacement, err := overlay(sourceTree, t.TempDir(), mutant)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", replacement,
+			"github.com/rowlock/rowlock/services/"+mutant.Service+"/internal/app")
+		// As make build, whose packages are in Go's cache.
+		cmd.Dir, cmd.Env = sourceTree, append(cmd.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", mutant.File(), err, out)
 		}
 	}
 }
