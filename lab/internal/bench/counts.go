@@ -1,13 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,14 +147,8 @@ func (r *runner) increases(n, replicas int) drive {
 func withKeys(d drive) drive {
 	next := d.Next
 	d.Next = func() []byte {
-		var id [16]byte
-		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-		binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
-		plain := next()
-		const end = "\r\n" // of the header: the requests have no body
-		request := make([]byte, 0, len(plain)+64)
-		request = append(append(request, plain[:len(plain)-len(end)]...), "Idempotency-Key: "...)
-		return append(hex.AppendEncode(request, id[:]), end+end...)
+		header := bytes.TrimSuffix(next(), []byte("\r\n")) // the requests have no body
+		return fmt.Appendf(slices.Clip(header), "Idempotency-Key: %016x%016x\r\n\r\n", rand.Uint64(), rand.Uint64())
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -11,8 +12,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -20,6 +25,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 // stopTimeout bounds the end of the replicas and the servers when a bench is over or was interrupted.
@@ -103,8 +109,10 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 		return err
 	}
 
-	if err := r.receiveSpans(ctx); err != nil {
-		return err
+	if r.Trace {
+		if err := r.receiveSpans(ctx); err != nil {
+			return err
+		}
 	}
 	set, err := r.launch(ctx, local.Spec{}, n)
 	if err != nil {
@@ -151,6 +159,54 @@ func (r *runner) stop(hurry context.Context) (err error) {
 		err = errors.Join(err, stop(ctx))
 	}
 	return err
+}
+
+// listen starts a program that listens on a port of 127.0.0.1, with a folder on a disk. stop ends it and removes the
+// folder.
+func listen(
+	ctx context.Context, name string, spec func(port int, dir string, user *guard.User) guard.Spec,
+) (server *guard.Server, stop func() error, err error) {
+	user, err := guard.Unprivileged()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := guard.TempFolder(serverParent, "rowlock-bench-*")
+	if err == nil {
+		err = user.Own(dir)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+
+	server = guard.NewServer(guard.Config{
+		Name: name, LogFile: filepath.Join(dir, "messages"), Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		Spec: func(port int) (guard.Spec, error) { return spec(port, dir, user), nil },
+		Ready: func(ctx context.Context) error {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.Address())
+			if err != nil {
+				return err //nolint:wrapcheck // it is asked again
+			}
+			return conn.Close()
+		},
+	})
+	if err := server.Start(ctx, 0); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return server, func() error { return errors.Join(server.Kill(), os.RemoveAll(dir)) }, nil
+}
+
+// output runs a program to its end and returns what it prints. Interrupted, it has five seconds.
+func output(ctx context.Context, program, stdin string, environ []string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(cmd.Environ(), append(environ, "LC_ALL=C")...) // the output is parsed
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
 }
 
 // execute runs statements one after the other, each in a transaction of its own.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,12 +32,12 @@ const activeCounters = 12
 const replays = "answer replayed"
 
 var _ = register(targets.Counts, kind{
-	open:   openCounts(countsLoad{sendsKeys: true}),
+	open:   openCounts(true),
 	writes: []string{"attempt = $2, answers", "attempt = $7, answers"}, // not the look-up of a slot
 	// Each client sends a key three times at once, and all may stand at the slowest replica.
 	inFlight: 96,
 	attack:   attackCounts,
-	citus:    &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
+	citus:    &onCitus{open: openCounts(false), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
@@ -89,15 +90,11 @@ func countModel() porcupine.Model {
 	})
 }
 
-// countsLoad says what is sent beside reads, and changes of one counter.
-type countsLoad struct {
-	sendsKeys bool // and changes of several counters
-}
-
 // counts changes and reads counters.
 type counts struct {
 	*keys
-	countsLoad
+
+	sendsKeys bool // and changes of several counters, beside reads and changes of one
 
 	api *api.Client
 
@@ -110,11 +107,11 @@ type counts struct {
 	wrong   map[string]int // answers that a key forbids
 }
 
-// openCounts returns the function that opens a workload with the load.
-func openCounts(load countsLoad) func(ctx context.Context, s site) (clients, error) {
+// openCounts returns the function that opens a workload, with or without keys and changes of several counters.
+func openCounts(sendsKeys bool) func(ctx context.Context, s site) (clients, error) {
 	return func(ctx context.Context, s site) (clients, error) {
 		client, err := api.New(s.url, targets.Once(s.client)...)
-		w := &counts{countsLoad: load, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
+		w := &counts{sendsKeys: sendsKeys, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
 			func(ctx context.Context, name string) (int32, error) {
 				_, err := client.Create(ctx, name, 0)
 				return 0, err
@@ -234,10 +231,8 @@ func (w *counts) later(random *rand.Rand) *key {
 
 // refusal returns the code that the request must be refused with; "" for none.
 func (r countRequest) refusal() rowlock.Code {
-	for _, counter := range r.counters {
-		if counter == nil {
-			return api.ErrNotFound
-		}
+	if slices.Contains(r.counters, nil) {
+		return api.ErrNotFound
 	}
 	return ""
 }

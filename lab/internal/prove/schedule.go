@@ -147,11 +147,11 @@ func usual() []shape {
 		{name: "slow", events: slow, effects: []effect{did(fault.BlackHole, 1), {notInTime, 1}}},
 		{name: windowStop, events: stops, effects: []effect{did(fault.Stop, 1)}},
 		{
-			name: windowHeld, events: lasting(longest, fault.LockRow),
+			name: windowHeld, events: lasting(every(longest, fault.LockRow), threeFifths, longest),
 			effects: []effect{did(fault.LockRow, 1), {notApplied, 1}},
 		},
 		{
-			name: "exhausted", events: lasting(longest, fault.Exhaust),
+			name: "exhausted", events: lasting(every(longest, fault.Exhaust), threeFifths, longest),
 			effects: []effect{did(fault.Exhaust, 1), {notApplied, 1}},
 		},
 		{
@@ -176,7 +176,7 @@ func paired() []shape {
 			effects: []effect{did(fault.Failover, 1)},
 		},
 		{
-			name: windowManaged, owner: true, servers: Managed, events: alternately(5, fault.Switchover, fault.Failover),
+			name: windowManaged, owner: true, servers: Managed, events: exactly(10, fault.Switchover, fault.Failover),
 			effects: []effect{did(fault.Switchover, 5), did(fault.Failover, 5), {notInTime, 1}},
 		},
 	}
@@ -220,51 +220,42 @@ const (
 	// longest is the time from one lock, or loss of the connections, to the next: the
 	// fault never lasts much longer than the timeouts.
 	longest = 9 * time.Second
+
+	// Shares of an event's part of the window for which it lasts.
+	threeFifths, half = 0.6, 0.5
 )
 
 func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
 
-// every repeats an action, at least twice.
-func every(interval time.Duration, action fault.Action) plan {
+// every repeats actions in turn at the interval, at least twice.
+func every(interval time.Duration, actions ...fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		n := max(2, int((l-2*quiet+interval-1)/interval))
-		return exactly(n, action)(r, l, dose)
+		return exactly(n, actions...)(r, l, dose)
 	}
 }
 
-// exactly repeats an action n times. Each event comes in the first quarter of its part of the window. They pick the
-// replicas in turn.
-func exactly(n int, action fault.Action) plan {
+// exactly has n events, whose actions take turns. Each comes in the first quarter of its part of the window. They pick
+// the replicas in turn.
+func exactly(n int, actions ...fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		l -= 2 * quiet
-		n := n * dose
-		part, first := l/time.Duration(n), r.IntN(1<<16)
-		events := make([]fault.Event, n)
+		events := make([]fault.Event, n*dose)
+		part, first := (l-2*quiet)/time.Duration(len(events)), r.IntN(1<<16)
 		for i := range events {
 			at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/4)+1))
-			events[i] = fault.Event{At: at, Action: action, Pick: first + i}
+			events[i] = fault.Event{At: at, Action: actions[i%len(actions)], Pick: first + i}
 		}
 		return events
 	}
 }
 
-// alternately repeats actions one after the other, each n times.
-func alternately(n int, actions ...fault.Action) plan {
+// lasting lets each event last for a share of its part of the window, and for the limit at most.
+func lasting(p plan, share float64, limit time.Duration) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := exactly(n*len(actions), "")(r, l, dose)
+		events := p(r, l, dose)
 		for i := range events {
-			events[i].Action = actions[i%len(actions)]
-		}
-		return events
-	}
-}
-
-// lasting repeats an action that lasts for three fifths of each part of the window.
-func lasting(interval time.Duration, action fault.Action) plan {
-	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := every(interval, action)(r, l, dose)
-		for i := range events {
-			events[i].For = (l - 2*quiet) / time.Duration(len(events)) * 3 / 5
+			part := (l - 2*quiet) / time.Duration(len(events))
+			events[i].For = min(time.Duration(share*float64(part)), limit)
 		}
 		return events
 	}
@@ -275,7 +266,7 @@ func lasting(interval time.Duration, action fault.Action) plan {
 // middle of something.
 func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 	const slowest = 50
-	return append(lasting(2*time.Second, fault.Stop)(r, l, dose),
+	return append(lasting(every(2*time.Second, fault.Stop), threeFifths, longest)(r, l, dose),
 		fault.Event{At: quiet, For: l - 2*quiet, Action: fault.Latency, Pick: slowest})
 }
 
@@ -359,19 +350,16 @@ func (w Window) Servers() Servers { return w.shape.servers }
 // Groups divides the windows by the servers that they run on: those of the run first, then each one with its own, then
 // all that run on a Citus cluster.
 func Groups(windows []Window) (groups [][]Window) {
-	var usual, distributed []Window
-	for _, w := range windows {
-		switch w.Servers() {
-		case "":
-			usual = append(usual, w)
-		case Distributed:
-			distributed = append(distributed, w)
-		default:
+	for _, w := range windows { // which are in that order
+		last := len(groups) - 1
+		shared := w.Servers() == "" || w.Servers() == Distributed
+		if shared && last >= 0 && groups[last][0].Servers() == w.Servers() {
+			groups[last] = append(groups[last], w)
+		} else {
 			groups = append(groups, []Window{w})
 		}
 	}
-	groups = append([][]Window{usual}, append(groups, distributed)...)
-	return slices.DeleteFunc(groups, func(g []Window) bool { return g == nil })
+	return groups
 }
 
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
@@ -417,7 +405,7 @@ func distributed() []shape {
 		{name: windowCitusNone, events: none},
 		{
 			// A worker is to be away for longer than requests last.
-			name: windowCitusWorker, parts: 3, events: away(3, fault.KillWorker),
+			name: windowCitusWorker, parts: 3, events: lasting(exactly(3, fault.KillWorker), half, 5*time.Second),
 			effects: []effect{did(fault.KillWorker, 3), {notInTime, 1}},
 		},
 		{
@@ -450,17 +438,6 @@ func distributed() []shape {
 
 // longestMove is how long writers may wait for a shard that moves.
 const longestMove = 2 * time.Second
-
-// away repeats an action n times, each of which lasts for half of its part of the window, and 5 s at most.
-func away(n int, action fault.Action) plan {
-	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := exactly(n, action)(r, l, dose)
-		for i := range events {
-			events[i].For = min((l-2*quiet)/time.Duration(2*len(events)), 5*time.Second)
-		}
-		return events
-	}
-}
 
 // each repeats every action at the interval.
 func each(interval time.Duration, actions ...fault.Action) plan {
