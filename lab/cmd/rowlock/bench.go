@@ -65,7 +65,7 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: out,
 		Line: func(replica string, line []byte) {
-			// That the bench is the superuser of its own servers is no news.
+			// Expected here: the bench is the superuser of its servers.
 			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
 				out.say("%s | %s", replica, text)
 			}

@@ -71,6 +71,15 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	return prove.Run(ctx, v.Setup)
 }
 
+// onLeave has stop called at the end of the run.
+func (v *proof) onLeave(stop func(ctx context.Context) error) {
+	v.leave = append(v.leave, func() error {
+		ctx, cancel := v.stopping()
+		defer cancel()
+		return stop(ctx)
+	})
+}
+
 // prepare makes a service's roles and tables.
 func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
 	path := v.binaries[s.Name]
@@ -118,11 +127,7 @@ func (v *proof) replicaEnviron() map[string]string {
 
 // onRemote makes the run's database on the server of --dsn.
 func (v *proof) onRemote(ctx context.Context) error {
-	v.leave = append(v.leave, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return v.remote.Drop(ctx)
-	})
+	v.onLeave(v.remote.Drop)
 	v.Admin, v.TLS, v.Shared = v.remote.Admin, v.remote.TLS, v.remote.Server
 	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.Shared, v.remote.Name)
 	err := v.remote.Create(ctx)
@@ -138,11 +143,7 @@ func (v *proof) onPrivate(ctx context.Context) error {
 		return err
 	}
 	v.Server, v.Admin = server, server.URL(database)
-	v.leave = append(v.leave, func() error {
-		ctx, cancel := v.stopping()
-		defer cancel()
-		return server.Stop(ctx)
-	})
+	v.onLeave(server.Stop)
 	return nil
 }
 
@@ -180,11 +181,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 		return err
 	}
 	v.Cluster, v.Admin, v.maria = pair, pair.URL(database), false
-	v.leave = append(v.leave, func() error {
-		ctx, cancel := v.stopping()
-		defer cancel()
-		return pair.Stop(ctx)
-	})
+	v.onLeave(pair.Stop)
 	return nil
 }
 
@@ -201,11 +198,7 @@ func (v *proof) onCitus(ctx context.Context) (err error) {
 		return err
 	}
 	v.Server, v.Admin, v.maria = v.Citus.Coordinator(), v.Citus.URL(), false
-	v.leave = append(v.leave, func() error {
-		ctx, cancel := v.stopping()
-		defer cancel()
-		return v.Citus.Stop(ctx)
-	})
+	v.onLeave(v.Citus.Stop)
 	return nil
 }
 

@@ -107,7 +107,7 @@ func (o *proveOptions) schedule() (err error) {
 	return nil
 }
 
-// checkCluster checks that the windows are those of the cluster, and names all of them where none is named.
+// checkCluster checks that the windows belong to the cluster, and names all of them where none is named.
 func (o *proveOptions) checkCluster() error {
 	onCitus := o.cluster == string(sqldb.ClusterCitus)
 	for _, name := range o.faults {
@@ -152,7 +152,7 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	return conclude(report, err, o.Out, p)
 }
 
-// groups runs the windows, those with servers of their own after the others. The report is nil when nothing could
+// groups runs the windows, windows that need their own servers after the others. The report is nil when nothing could
 // start.
 func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 	for _, windows := range prove.Groups(v.Windows) {
@@ -188,8 +188,8 @@ func conclude(report *prove.Report, err error, out string, p process) error {
 	return errors.Join(summarize(report, p), err)
 }
 
-// summarize prints what holds and what does not. A promise that was broken is a violation;
-// a run that failed by itself is an error like others.
+// summarize prints what holds and what does not. A promise that was broken is a violation; a run that failed without
+// that is an ordinary error.
 func summarize(report *prove.Report, p process) error {
 	failures := report.Failures()
 	say(p.stdout, "")
@@ -209,7 +209,7 @@ func summarize(report *prove.Report, p process) error {
 	return violation{report.Seed}
 }
 
-// violation reports that a promise was broken. It has an exit status of its own.
+// violation reports that a promise was broken. It has its own exit status.
 type violation struct{ seed uint64 }
 
 func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed %d", v.seed) }

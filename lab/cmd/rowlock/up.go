@@ -33,8 +33,8 @@ const (
 	upStopTimeout = time.Minute
 	// pingTimeout bounds the check of the server of DATABASE_URL, which may be far away.
 	pingTimeout = 10 * time.Second
-	// shutdownDelay is how long a replica serves on after SIGTERM, so that the balancer's list, renewed every 100 ms,
-	// leaves it out first.
+	// shutdownDelay is the time for which a replica serves on after SIGTERM, so that the balancer's list, renewed every
+	// 100 ms, leaves it out first.
 	shutdownDelay = "300ms"
 )
 
@@ -176,7 +176,7 @@ func (s *system) startServer(ctx context.Context) (err error) {
 // urlFile returns the path of the file with the superuser's URL, for psql.
 func (s *system) urlFile() string { return filepath.Join(s.data, "database-url") }
 
-// keepServer starts the private server again when it ends by itself, until ctx ends, and stops it then.
+// keepServer starts the private server again when it ends unexpectedly, until ctx ends, and stops it then.
 func (s *system) keepServer(ctx context.Context) error {
 	for {
 		select {

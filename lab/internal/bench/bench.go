@@ -46,7 +46,7 @@ type Options struct {
 	Peer string `json:"peer,omitempty"`
 	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
 	Trace bool `json:"trace,omitempty"`
-	// Bloat is how long the tables of counts' keys are watched at full load instead; 0 for a usual bench.
+	// Bloat is the time for which the tables of counts' keys are watched at full load instead; 0 for a usual bench.
 	Bloat time.Duration `json:"bloat_ns,omitempty"`
 	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
 	// judged.

@@ -188,7 +188,7 @@ UPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;
 }
 
 const (
-	// bloatLife is how long keys are kept, KEY_TTL, while the tables are watched: the least that the service takes. Then
+	// bloatLife is the lifetime of keys, KEY_TTL, while the tables are watched: the least that the service takes. Then
 	// they have to stay as large as they are.
 	bloatLife = time.Minute
 	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.

@@ -18,7 +18,7 @@ type drive struct {
 
 	// replicas is how many replicas are driven, at most one for each connection.
 	replicas int
-	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
+	// environ is set for replicas that run for this run alone and are driven instead of the service's own.
 	environ map[string]string
 	// peer is driven instead of the replicas.
 	peer *local.Status
@@ -146,7 +146,7 @@ const sweepRun = 1500 * time.Millisecond
 
 // series measures one thing with a growing number of callers.
 type series struct {
-	// name is that of the line in the plot.
+	// name labels the line in the plot.
 	name string
 	// run returns a run with as many callers, of a length.
 	run func(callers int, duration time.Duration) func(context.Context) (Result, error)

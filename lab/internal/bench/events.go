@@ -132,7 +132,7 @@ func (e *events) add(name string) func(context.Context) (Result, error) {
 	})
 }
 
-// read sends GETs over one connection, so that the latency is that of the work and not of a queue.
+// read sends GETs over one connection, so that the latency shows the work and not a queue.
 func (e *events) read(name string, path func() string) func(context.Context) (Result, error) {
 	return e.on(name, func(ctx context.Context, t eventTable) (Result, error) {
 		return e.load(ctx, drive{replicas: 1, environ: map[string]string{"DATABASE_URL": t.url}, Config: load.Config{

@@ -29,7 +29,7 @@ const (
 )
 
 // newIidy measures items a second, not requests, each kind of request of the older IIDY before the same of ours. Every
-// request is sent once; each round has lists of its own.
+// request is sent once; each round has new lists.
 func newIidy(r *runner) suite {
 	ours, older := &lists{runner: r}, &lists{runner: r}
 	swept := []series{r.loaded(targets.Iidy, ours.increaseAny)}
@@ -127,7 +127,7 @@ func groups(rows int) []group {
 	})
 }
 
-// lists are those of one server, ours or the older one.
+// lists holds the lists of one server, ours or the older one.
 type lists struct {
 	*runner
 
@@ -213,14 +213,14 @@ func single(method, action string) func(list string, i int) []byte {
 }
 
 const (
-	// peerDatabase is that of the older IIDY, on the same server.
+	// peerDatabase belongs to the older IIDY, on the same server.
 	peerDatabase = "iidy_peer"
 	// peerPool is how many connections its one process has.
 	peerPool = "16"
 )
 
-// startPeer starts the older IIDY (github.com/manniwood/iidy) on a database of its own. Only its port can be set: it
-// listens on all interfaces.
+// startPeer starts the older IIDY (github.com/manniwood/iidy) on its own database. Only its port can be set: it listens
+// on all interfaces.
 func (r *runner) startPeer(ctx context.Context) (peer local.Status, databaseURL string, err error) {
 	databaseURL = r.postgres.URL(peerDatabase)
 	if err := local.Database(ctx, r.postgres.URL("postgres"), peerDatabase); err != nil {

@@ -108,7 +108,8 @@ func (r *Report) Markdown(plot string) string {
 		return s.Callers > 0 || len(s.Runs) == 0 || s.Anchor && slices.ContainsFunc(r.Scenarios, compared)
 	})
 	levels, names := r.swept()
-	return render("page.md.tmpl", template.FuncMap{"cell": Scenario.cell, "anchor": r.anchor, "join": strings.Join}, struct {
+	functions := template.FuncMap{"cell": Scenario.cell, "anchor": r.anchor, "join": strings.Join}
+	return render("page.md.tmpl", functions, struct {
 		*Report
 
 		About, Plot string
@@ -210,7 +211,10 @@ func (r *Report) plot() string {
 
 	step := niceStep(highest / 4)
 	top, decades := step*math.Ceil(highest/step), math.Ceil(math.Log10(slowest/shortest))
-	rates := panel{Left: 60, Title: "per second", levels: len(levels), at: func(v float64) float64 { return v / max(top, 1) }}
+	rates := panel{
+		Left: 60, Title: "per second", levels: len(levels),
+		at: func(v float64) float64 { return v / max(top, 1) },
+	}
 	for v := 0.0; v <= top; v += step {
 		rates.Ticks = append(rates.Ticks, v)
 	}

@@ -26,7 +26,7 @@ const (
 	pgbenchThreads = 2
 )
 
-// fillFactor is that of a table to update, in percent: the same as counts.count_values has, for the two to be
+// fillFactor is used for tables that are updated, in percent: the same as counts.count_values has, for the two to be
 // comparable. PostgreSQL's default is 100, which leaves no room for a row's new version on its page and so costs the
 // index an entry for most updates.
 const fillFactor = 50

@@ -19,7 +19,7 @@ import (
 // [Report.Publish] puts it into a page.
 type Report struct {
 	Started time.Time `json:"started"`
-	// Version is that of this program, which `make bench` builds together with the service.
+	// Version is the version of this program, which `make bench` builds together with the service.
 	Version string  `json:"version"`
 	Machine string  `json:"machine"`
 	Options Options `json:"options"`

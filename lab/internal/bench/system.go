@@ -56,7 +56,7 @@ type runner struct {
 	replicas []local.Status
 	// connections is how many the generator holds.
 	connections int
-	// url is the database of the service, as the superuser; pgbench updates tables of its own there.
+	// url is the database of the service, as the superuser; pgbench updates its own tables there.
 	url         string
 	databasePID int
 	pgbench     string // the program; empty without one
@@ -209,7 +209,7 @@ func output(ctx context.Context, program, stdin string, environ []string, args .
 	return stdout.String(), nil
 }
 
-// execute runs statements one after the other, each in a transaction of its own.
+// execute runs statements one after the other, each in its own transaction.
 func execute(ctx context.Context, url string, statements ...string) error {
 	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
 		for _, statement := range statements {
@@ -253,7 +253,7 @@ func cpu() string {
 const unbounded = time.Hour
 
 // observe returns the CPU time that the processes used from the end of the warm-up to the end of the window, or until
-// ctx ends, in microseconds, with that of the whole machine as othersCPU; the memory of the replicas at the end; and
+// ctx ends, in microseconds, the CPU time of the whole machine as othersCPU; the memory of the replicas at the end; and
 // its growth from the middle of the window. A window of 0 has no end.
 func observe(ctx context.Context, replicas []int, databasePID int, warmup, window time.Duration) Figures {
 	if !sleep(ctx, warmup) {

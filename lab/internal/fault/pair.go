@@ -104,8 +104,8 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 	return p.synchronize(ctx)
 }
 
-// checkpointerReads is how long the checkpointer may take to read a setting, by whose word sessions wait for a standby;
-// no view shows it.
+// checkpointerReads is the time that the checkpointer may take to read a setting, by whose word sessions wait for a
+// standby; no view shows it.
 const checkpointerReads = 500 * time.Millisecond
 
 // synchronize lets the primary wait for its standby, unless that is to be asynchronous, and returns when the standby

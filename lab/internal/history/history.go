@@ -43,7 +43,7 @@ type Op struct {
 	// First is the call of the first request of an operation that several requests ask for, by one idempotency key; 0 for
 	// one request.
 	First time.Duration
-	// Aside says that the request is no operation of its own: another one with its key is recorded, or none has an effect.
+	// Aside says that the request is no separate operation: another one with its key is recorded, or none has an effect.
 	Aside bool
 }
 
@@ -185,8 +185,8 @@ func draw(model porcupine.Model, key string, ops []Op, folder string) string {
 	return path
 }
 
-// operations converts a key's history for the checker. An operation of unknown outcome
-// gets a client of its own, because it has not ended.
+// operations converts a key's history for the checker. An operation of unknown outcome gets its own client, because it
+// has not ended.
 func operations(ops []Op) []porcupine.Operation {
 	converted := make([]porcupine.Operation, 0, len(ops))
 	rows := map[int]int{} // of the picture, by client

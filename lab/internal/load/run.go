@@ -6,9 +6,9 @@
 // its stall by slowing the generator down ("coordinated omission", Gil Tene, HdrHistogram and wrk2).
 //
 // The generator usually shares its cores with the servers and the database that it measures, so its own CPU is kept
-// small: requests are bytes made beforehand, each connection has a goroutine of its own, and fasthttp reads the
-// responses. fasthttp's HostClient adds a third to the CPU of a request. Every connection has at most one request in
-// flight: hardly any client pipelines.
+// small: requests are bytes made beforehand, each connection has its own goroutine, and fasthttp reads the responses.
+// fasthttp's HostClient adds a third to the CPU of a request. Every connection has at most one request in flight:
+// hardly any client pipelines.
 package load
 
 import (
@@ -45,8 +45,8 @@ type Config struct {
 	Warmup time.Duration
 	// Duration is the length of the measured window; 0 means that all is measured, until Next returns nil.
 	Duration time.Duration
-	// Timeout is how long one answer may take; 0 means 15 s. An answer may take a tenth longer before it counts as
-	// timed out.
+	// Timeout limits the time to an answer; 0 means 15 s. An answer may take a tenth longer before it counts as timed
+	// out.
 	Timeout time.Duration
 }
 

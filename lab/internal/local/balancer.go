@@ -153,7 +153,7 @@ func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // addressed returns the request for one replica. The transport closes the body when a dial fails, and the next replica
 // needs it, so it is wrapped; httputil.ReverseProxy closes the body itself. An empty body is wrapped, too: net/http
-// sends a request without one again, by itself, when it has an Idempotency-Key.
+// itself repeats a request without one when it has an Idempotency-Key.
 func addressed(req *http.Request, addr string) *http.Request {
 	out := req.WithContext(req.Context()) // a shallow copy: a RoundTripper must not change its request
 	url := *req.URL

@@ -57,7 +57,7 @@ type Access struct {
 // lockKey is the advisory lock under which roles are made: of two CREATE ROLE at once one fails.
 const lockKey = 0x726f776c // "rowl"
 
-// newRoleLife is how long a role for one run can log in.
+// newRoleLife is the time for which a role for one run can log in.
 const newRoleLife = 24 * time.Hour
 
 // RoleNames returns the names of the owner and of the app role.
@@ -74,7 +74,7 @@ func (s Schema) historySchema() string { return cmp.Or(s.HistorySchema, s.Name) 
 
 func (s Schema) schemas() []string { return slices.Compact([]string{s.Name, s.historySchema()}) }
 
-// Database makes the database unless it exists. adminURL is that of a role with CREATEDB, in any other database of the
+// Database makes the database unless it exists. adminURL names a role with CREATEDB, in any other database of the
 // server.
 func Database(ctx context.Context, adminURL, name string) error {
 	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
@@ -90,7 +90,7 @@ func Database(ctx context.Context, adminURL, name string) error {
 	})
 }
 
-// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL is that of a
+// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL names a
 // superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the
 // migrations, call [Grant].
 func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {

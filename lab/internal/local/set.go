@@ -107,7 +107,7 @@ type Spec struct {
 	// Line is called with each line that a replica writes to its standard output or error, without the line break. The
 	// bytes are valid during the call only. Calls for one replica come one after the other. Nil drops the lines.
 	Line func(replica string, line []byte)
-	// Say is called with a sentence when a replica has ended by itself and when it is back. Nil drops them.
+	// Say is called with a sentence when a replica has ended unexpectedly and when it is back. Nil drops them.
 	Say func(sentence string)
 }
 
@@ -159,7 +159,7 @@ func Variables(environ map[string]string) []string {
 // Status describes a replica at one moment.
 type Status struct {
 	Name string
-	// PID is that of the running process; 0 while there is none.
+	// PID is the id of the running process; 0 while there is none.
 	PID int
 	// API and Admin are the addresses that it listens on; empty until they are known.
 	API, Admin string

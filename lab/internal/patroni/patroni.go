@@ -109,7 +109,7 @@ func (c *Cluster) program(name, dir string, args ...string) guard.Spec {
 	}
 }
 
-// stopGrace is how long Patroni may take to stop PostgreSQL in order.
+// stopGrace is the time that Patroni may take to stop PostgreSQL in order.
 const stopGrace = 20 * time.Second
 
 func (c *Cluster) newEtcd(ctx context.Context) (*guard.Server, error) {

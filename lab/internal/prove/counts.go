@@ -122,7 +122,7 @@ func openCounts(sendsKeys bool) func(ctx context.Context, s site) (clients, erro
 
 // step changes or reads random counters, or now and then many at once: what comes at once to a replica is changed as a
 // group, and groups of several replicas meet. Every other time none of these has a key or is a batch, because such a
-// group has a statement of its own.
+// group has its own statement.
 func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
@@ -368,8 +368,8 @@ func lockCounter(ctx context.Context, tx *sqlx.Tx, id string, hold fault.Hold) e
 	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, id))
 }
 
-// check demands that every counter is linearizable, that the database holds what was read at the end, that sums are
-// those of the distinct keys and of the changes without one, and that repeats are answered as the first request was.
+// check demands that every counter is linearizable, that the database holds what was read at the end, that sums add up
+// from the distinct keys and the changes without one, and that repeats are answered as the first request was.
 func (w *counts) check(ctx context.Context, f *findings) {
 	sums := tally(f.ops)
 	names, values := make([]string, 0, len(sums)), make([]int64, 0, len(sums))

@@ -18,7 +18,7 @@ import (
 const (
 	// sameAnswers names the check of what a key promises its callers.
 	sameAnswers = "same answers"
-	// insistence is how long a caller repeats a request with a key, longer than any fault lasts.
+	// insistence is the time for which a caller repeats a request with a key, longer than any fault lasts.
 	insistence = 30 * time.Second
 	// replayable is how many of the latest answers are asked for again.
 	replayable = 64
@@ -45,7 +45,7 @@ func same(a, b history.Op) bool {
 	return a.Code == b.Code && slices.Equal(x.values, y.values)
 }
 
-// fresh reports whether the answer is that of the request which was applied.
+// fresh reports whether the answer belongs to the request that was applied.
 func fresh(op history.Op) bool {
 	a, ok := op.Output.(countAnswer)
 	return ok && !a.replayed

@@ -83,12 +83,12 @@ const (
 	// hang is longer than REQUEST_TIMEOUT and the five seconds that the driver may take
 	// to give up a silent server.
 	hang = 12 * time.Second
-	// recoveryLimit is how long a service may take to answer after the faults have ended.
+	// recoveryLimit is the time that a service may take to answer after the faults have ended.
 	recoveryLimit = 2 * time.Second
 )
 
-// judge checks what every service promises in such a window. flips is how often a
-// replica became unready by itself.
+// judge checks what every service promises in such a window. flips counts how often a replica became unready
+// unexpectedly.
 func (w Window) judge(r ServiceResult, flips int) []Check {
 	outages := 0
 	for _, a := range []fault.Action{

@@ -22,7 +22,7 @@ const (
 	isolated = "isolated"
 	// mostMemory is the resident memory of a replica under attack, in bytes.
 	mostMemory = 400 << 20
-	// mostIdle is how long a session may be idle in a transaction.
+	// mostIdle is the longest time that a session may be idle in a transaction.
 	mostIdle = time.Second
 	// keyLocked and keyFree are how long the attacked key is locked, longer than the services wait, and then free.
 	keyLocked = lockWait + lockWait/5

@@ -185,8 +185,8 @@ func request(ctx context.Context, list *api.List, in itemInput) (a itemAnswer, e
 	return a, err
 }
 
-// of returns what the answer says about one item. A batch's number says nothing about a
-// single item unless it is that of none or of all.
+// of returns what the answer says about one item. A batch's number says nothing about a single item unless none or all
+// items were changed.
 func (a itemAnswer) of(in itemInput, name string, h *history.History) itemOutput {
 	switch {
 	case in.verb == itemPage || in.verb == itemClaim:

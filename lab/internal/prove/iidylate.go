@@ -19,9 +19,9 @@ const (
 	// lateClaims hold lateItems each. Their leases end from the shortest one on, at this distance.
 	lateClaims, lateItems = 6, 9
 	lateEvery             = 500 * time.Millisecond
-	// lateBefore is how long before the end of a lease the first of its changes is sent.
+	// lateBefore is the time before the end of a lease at which the first of its changes is sent.
 	lateBefore = 120 * time.Millisecond
-	// lateAfter is how long after the end of a lease the list is unlocked. A try waits longer for a lock.
+	// lateAfter is the time from the end of a lease until the list is unlocked. A try waits longer for a lock.
 	lateAfter = history.ClockSlack + time.Millisecond
 )
 

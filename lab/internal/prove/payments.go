@@ -25,8 +25,8 @@ import (
 const (
 	// recentKeys are those that the clients repeat, at the same time and later.
 	recentKeys = 24
-	// keyLife is how long an idempotency key lives in a run, IDEMPOTENCY_TTL: longer
-	// than a request takes, and short enough that keys end within a window.
+	// keyLife is the lifetime of an idempotency key in a run, IDEMPOTENCY_TTL: longer than a request takes, and short
+	// enough that keys end within a window.
 	keyLife = 5 * time.Second
 	// lockWait is the longest wait for a lock, LOCK_WAIT and DB_LOCK_TIMEOUT, but in windows that say another.
 	lockWait = 1500 * time.Millisecond
@@ -38,7 +38,7 @@ const (
 	keyReused = "key used again after its life"
 	// timedOut counts payments that were answered PROCESSOR_TIMEOUT.
 	timedOut = "processor timed out"
-	// reconciled counts payments that no caller was answered first: the service settled them by itself.
+	// reconciled counts payments that no caller was answered first: the service settled them.
 	reconciled = "settled by no caller"
 )
 
@@ -201,13 +201,12 @@ func (w *payments) probe(ctx context.Context) error {
 	return err
 }
 
-// patience is how long a caller repeats: much longer than the claim of a replica that was killed lives, which is
-// PROCESSOR_TIMEOUT and a second.
+// patience is the time for which a caller repeats: much longer than the claim of a replica that was killed lives, which
+// is PROCESSOR_TIMEOUT and a second.
 const patience = 10 * time.Second
 
-// settle repeats every key of which something is unknown, as a caller would, until
-// it has an answer: with an amount that was sent. In window slow-processor the service
-// has to settle by itself what is charged, before the callers repeat.
+// settle repeats every key of which something is unknown, as a caller would, until it has an answer: with an amount
+// that was sent. In window slow-processor the service itself has to settle what is charged, before the callers repeat.
 func (w *payments) settle(ctx context.Context) error {
 	if w.window == windowSlow {
 		if err := w.awaitPayments(ctx); err != nil {
@@ -359,9 +358,9 @@ func (w *payments) check(ctx context.Context, f *findings) {
 		}
 	}
 
-	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its
-	// row; one that the service settled by itself is dated later. What is paid again in between is left to the check of
-	// the history.
+	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its row;
+	// one that the service itself settled is dated later. What is paid again in between is left to the check of the
+	// history.
 	surely := keyLife - w.lockWait - history.ClockSlack
 	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
 	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,

@@ -40,7 +40,7 @@ type WindowResult struct {
 	Window
 
 	Services []ServiceResult `json:"services"`
-	// Checks are those of the window as a whole.
+	// Checks concern the window as a whole.
 	Checks []Check `json:"checks,omitempty"`
 }
 
@@ -113,7 +113,7 @@ type Failure struct {
 // theRun is in place of the window where the run itself failed.
 const theRun = "the run"
 
-// OfRun reports whether the run failed by itself, which says nothing about the services.
+// OfRun reports whether the run itself failed, which says nothing about the services.
 func (f Failure) OfRun() bool { return f.Window == theRun }
 
 // String returns the failure in a line.
@@ -138,7 +138,7 @@ func failures(window, service string, checks ...Check) (all []Failure) {
 	return all
 }
 
-// Add appends the results of another part of the run, whose windows had servers of their own.
+// Add appends the results of another part of the run, whose windows had their own servers.
 func (r *Report) Add(part *Report) {
 	for _, name := range part.Services {
 		if !slices.Contains(r.Services, name) {

@@ -28,7 +28,7 @@ type Service struct {
 	Path string
 	// Worker is the command of the service's workers, "" where it has none.
 	Worker string
-	// Environ is that of the replicas. DATABASE_URL names the role that can only change rows.
+	// Environ is the environment of the replicas. DATABASE_URL names the role that can only change rows.
 	Environ map[string]string
 	// Maria is the service's server where that is not PostgreSQL.
 	Maria *fault.MariaDB
@@ -234,7 +234,7 @@ func (p *prover) close(ctx context.Context) error {
 	return errors.Join(err, p.injector.DB.Close())
 }
 
-// readFlips returns how often each replica became unready by itself.
+// readFlips returns how often each replica became unready unexpectedly.
 func (s *subject) readFlips() []int {
 	all := s.Replicas.Replicas()
 	flips := make([]int, len(all))

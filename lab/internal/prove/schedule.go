@@ -41,7 +41,8 @@ type shape struct {
 	environ map[string]string
 	// lockWait is the longest wait for a lock where it is not that of other windows, as environ says.
 	lockWait time.Duration
-	// servers are the window's own, "" those of the run. A window with servers of its own runs only when it is named.
+	// servers are the window's own; with "" it runs on the servers of the run. A window with its own servers runs only
+	// when it is named.
 	servers Servers
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
@@ -323,7 +324,7 @@ func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	return windows, nil
 }
 
-// window returns one window, which has a random source of its own.
+// window returns one window, which has its own random source.
 func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 	l *= time.Duration(max(s.parts, 1))
 	events := s.events(newRandom(seed, s.name, dose), l, dose)
@@ -384,9 +385,9 @@ func (w Window) String() string {
 
 // onCitus describes how a service is proven on a Citus cluster.
 type onCitus struct {
-	// open is that of the kind, for a load of what the service takes there.
+	// open replaces the open of the kind, for a load of what the service takes there.
 	open func(ctx context.Context, s site) (clients, error)
-	// writes is that of the kind, also for the statements that the coordinator sends to workers.
+	// writes replaces the writes of the kind, also for the statements that the coordinator sends to workers.
 	writes []string
 }
 
@@ -436,7 +437,7 @@ func distributed() []shape {
 	return shapes
 }
 
-// longestMove is how long writers may wait for a shard that moves.
+// longestMove is the time that writers may wait for a shard that moves.
 const longestMove = 2 * time.Second
 
 // each repeats every action at the interval.

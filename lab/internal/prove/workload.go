@@ -38,7 +38,7 @@ type kind struct {
 	citus *onCitus
 	// inFlight is MAX_IN_FLIGHT of a replica where a few would refuse a crowd of the service's clients; 0 stands for 32.
 	inFlight int
-	// attack prepares what the attackers of one window attack, through a site of their own.
+	// attack prepares what the attackers of one window attack, through their own site.
 	attack func(ctx context.Context, v *victim, s site) error
 	// prepare is called once before a run; nil when there is nothing to prepare.
 	prepare func(ctx context.Context, db *sqldb.DB) error
@@ -62,8 +62,8 @@ func register(name string, k kind) bool { //nolint:unparam // it stands in the d
 
 // clients do what the clients of one service do in one window, and check what came of it.
 type clients interface {
-	// step does one operation, or a few that belong together, and records them. Clients
-	// call it at the same time, each with its number and a random source of its own.
+	// step does one operation, or a few that belong together, and records them. Clients call it at the same time, each
+	// with its number and its own random source.
 	step(ctx context.Context, client int, random *rand.Rand)
 	// probe sends one harmless request that needs the database, and returns nil when it
 	// is answered as it should be.

@@ -50,7 +50,7 @@ type Report struct {
 	Stored int `json:"stored"`
 	// Fault is empty when the sums are right and nothing was wrong; otherwise it says what is wrong.
 	Fault string `json:"fault"`
-	// Seconds is how long the load lasted.
+	// Seconds is the length of the load.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -65,7 +65,7 @@ func total(counts map[string]int) (sum int) {
 }
 
 const (
-	// loadRedials is how long a load tries a refused connection again.
+	// loadRedials is the time for which a load tries a refused connection again.
 	loadRedials = 10 * time.Second
 	// loadPerConnection is after how many operations a load closes a connection.
 	loadPerConnection = 25
@@ -160,11 +160,10 @@ func (r *Report) compare(ctx context.Context, w workload) {
 // CheckTimeout bounds the check of one service.
 const CheckTimeout = 60 * time.Second
 
-// Check checks the targets one after the other and writes a line for each to w.
-// It checks all of them even when one fails, and joins the errors. Each request
-// has a connection of its own, so that a balancer spreads them over all replicas.
-// Each check is a span below that of ctx, if it has one, and the requests carry
-// its trace on; the line names the trace when it is recorded.
+// Check checks the targets one after the other and writes a line for each to w. It checks all of them even when one
+// fails, and joins the errors. Each request has its own connection, so that a balancer spreads them over all replicas.
+// Each check is a span below that of ctx, if it has one, and the requests carry its trace on; the line names the trace
+// when it is recorded.
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
 	client := &http.Client{Transport: tel.Transport(&http.Transport{DisableKeepAlives: true}), Timeout: answerTimeout}

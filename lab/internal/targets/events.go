@@ -52,7 +52,7 @@ func (w *adding) add(ctx context.Context, n int) (id int64, err error) {
 const (
 	eventsAtOnce = 40
 	readsAtOnce  = 8
-	// workTimeout is how long a pending event may wait for its worker.
+	// workTimeout is the time that a pending event may wait for its worker.
 	workTimeout = 30 * time.Second
 )
 

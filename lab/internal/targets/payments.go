@@ -26,10 +26,9 @@ var _ = register(Service{
 	Asks:      []string{"'URL/v1/payments?ride_id=ride-1'"},
 }, openPayments)
 
-// paying pays one ride, each time with a key of its own, and repeats an earlier
-// request before, which must be answered as it was. What was not acknowledged is
-// repeated at the end with its key, as a client would: then every key has exactly
-// one payment.
+// paying pays one ride, each time with a new key, and repeats an earlier request before, which must be answered as it
+// was. What was not acknowledged is repeated at the end with its key, as a client would: then every key has exactly one
+// payment.
 type paying struct {
 	api  *payments.Client
 	ride string

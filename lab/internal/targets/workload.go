@@ -21,7 +21,7 @@ type Target struct {
 	Service string
 	// URL is the address of its API, such as http://rowlock-counts.
 	URL string
-	// Internal is that of its internal API, where it has one of its own; URL when empty.
+	// Internal is the address of its internal API; URL when empty.
 	Internal string
 	// TokenFile is the file with the token to call by; empty for none.
 	TokenFile string
@@ -55,7 +55,7 @@ func open(t Target, c *http.Client) (workload, error) {
 	return s.open(t, options)
 }
 
-// retryFor is how long a read is tried again while the service does not answer.
+// retryFor is the time for which a read is tried again while the service does not answer.
 const retryFor = 10 * time.Second
 
 // retry repeats a read until it succeeds, the service refuses it, or retryFor has passed.
@@ -101,10 +101,8 @@ const (
 	idlePerHost = 1024 // more than window hostile has callers
 )
 
-// HTTPClient returns a client for many goroutines that keeps connections and
-// sends each request once: Go's transport would repeat one that has an
-// Idempotency-Key by itself when its answer is lost. answerTimeout bounds a
-// request.
+// HTTPClient returns a client for many goroutines that keeps connections and sends each request once: Go's own
+// transport repeats one that has an Idempotency-Key when its answer is lost. answerTimeout bounds a request.
 func HTTPClient() *http.Client {
 	return &http.Client{Transport: newTransport(), Timeout: answerTimeout}
 }
@@ -118,7 +116,7 @@ func Once(c *http.Client) []rowlock.Option {
 type transport struct {
 	*http.Transport
 
-	// redialFor is how long a refused connection is tried again; a refused one carried nothing.
+	// redialFor is the time for which a refused connection is tried again; a refused one carried nothing.
 	redialFor time.Duration
 	redials   atomic.Int64
 	// perConnection is after how many requests one connection is closed, so that the load finds new replicas; 0 for never.
