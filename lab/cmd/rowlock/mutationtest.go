@@ -192,8 +192,8 @@ func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path stri
 	return path, local.Build(ctx, ".", mutant.Service, path, m.stderr, "-overlay", replacement)
 }
 
-// overlay makes the mistake in a copy of the file that the mutant's diff names, below the source tree's root. It returns
-// the path of a file for go build -overlay, by which the compiler reads the copy instead. Both are in the folder.
+// overlay makes the mistake in a copy of the file that the mutant's diff names, below root. It returns the path of a
+// file for go build -overlay, by which the compiler reads the copy instead. Both are in the folder.
 func overlay(root, folder string, mutant prove.Mutant) (path string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {

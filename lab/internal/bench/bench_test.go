@@ -80,19 +80,6 @@ func TestLostChangeIsFound(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreErrorsButExact(t *testing.T) {
-	t.Parallel()
-	report, err := (&fake{refuse: 10}).run(t, "open")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := report.Scenarios[0].Runs[0]
-	n := int64(run.Figures[errorCount])
-	if n == 0 || run.Errors["503"] != n || run.Sum.Refused < n {
-		t.Errorf("%d errors, %v, sum %+v", n, run.Errors, run.Sum)
-	}
-}
-
 func TestSumCheck(t *testing.T) {
 	t.Parallel()
 	for sum, want := range map[SumCheck]bool{

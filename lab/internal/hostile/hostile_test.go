@@ -63,19 +63,3 @@ func TestWrongAnswers(t *testing.T) {
 		})
 	}
 }
-
-// Every caller gets its answer although the attack ends meanwhile.
-func TestCallersAreAnswered(t *testing.T) {
-	t.Parallel()
-	ctx, end := context.WithCancel(t.Context())
-	calls := Callers(ctx, 1, func(ctx context.Context) error {
-		end()
-		if ctx.Err() != nil {
-			t.Error("the call ends with the attack")
-		}
-		return &rowlock.Error{Code: rowlock.ErrOverloaded, RetryAfter: time.Hour}
-	})
-	if calls != 1 {
-		t.Errorf("%d calls", calls)
-	}
-}

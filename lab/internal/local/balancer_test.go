@@ -76,24 +76,6 @@ func do(ctx context.Context, method, addr, body string) (status int, header http
 	return resp.StatusCode, resp.Header, string(raw), errors.Join(err, resp.Body.Close())
 }
 
-func TestReplicasTakeTurns(t *testing.T) {
-	t.Parallel()
-	addr, _ := balanced(t, backend(t, echo), backend(t, echo), backend(t, echo))
-	got := map[string]int{}
-	for range 30 {
-		status, header, body, err := do(t.Context(), http.MethodPost, addr, "body")
-		if err != nil || status != http.StatusOK || body != "POST /x?a=1 body" {
-			t.Fatalf("%d %s %v", status, body, err)
-		}
-		got[header.Get(ServedBy)]++
-	}
-	for _, name := range []string{"counts-1", "counts-2", "counts-3"} {
-		if got[name] != 10 {
-			t.Errorf("%s answered %d of 30, want 10", name, got[name])
-		}
-	}
-}
-
 func TestRequestTargetsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	addr, _ := balanced(t, backend(t, echo))

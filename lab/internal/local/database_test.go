@@ -50,7 +50,7 @@ func state(err error) string {
 	return fmt.Sprint(err)
 }
 
-// wantRights demands that the app role changes the tables' rows and nothing else, and that the owner changes the tables.
+// wantRights demands that the app role changes rows and nothing else, and that the owner changes the tables.
 func wantRights(t *testing.T, s Schema, app, owner string, tables ...string) {
 	t.Helper()
 	schema, history := pq.QuoteIdentifier(s.Name), pq.QuoteIdentifier(s.historySchema())+`.goose_db_version`

@@ -415,7 +415,7 @@ func distributed() []shape {
 		},
 		{
 			name:    windowCitusReplies,
-			events:  each(500*time.Millisecond, fault.CutWorker, fault.CutWorkerCommit, fault.CutReply),
+			events:  every(500*time.Millisecond/3, fault.CutWorker, fault.CutWorkerCommit, fault.CutReply),
 			effects: []effect{did(fault.CutWorker, 5), did(fault.CutReply, 5)},
 		},
 		{
@@ -439,16 +439,6 @@ func distributed() []shape {
 
 // longestMove is the time that writers may wait for a shard that moves.
 const longestMove = 2 * time.Second
-
-// each repeats every action at the interval.
-func each(interval time.Duration, actions ...fault.Action) plan {
-	return func(r *rand.Rand, l time.Duration, dose int) (events []fault.Event) {
-		for _, action := range actions {
-			events = append(events, every(interval, action)(r, l, dose)...)
-		}
-		return events
-	}
-}
 
 // recovered demands that no transaction stays prepared when the faults have ended.
 func (p *prover) recovered(ctx context.Context) ([]Check, error) {
