@@ -21,7 +21,8 @@ func newBench(p process) *cobra.Command {
 		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
 			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints and saves the report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.Service = targets.Counts; len(args) > 0 {
+			o.Service = targets.Counts
+			if len(args) > 0 {
 				o.Service, args = args[0], args[1:]
 			}
 			if err := noWords(cmd, args); err != nil {

@@ -42,7 +42,8 @@ names its parent.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var named []targets.Target
 		for _, t := range asked {
-			if t.TokenFile = tokenFile; t.URL != "" {
+			t.TokenFile = tokenFile
+			if t.URL != "" {
 				named = append(named, t)
 			}
 		}

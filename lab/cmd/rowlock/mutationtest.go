@@ -146,7 +146,8 @@ func (m mutationTest) test(
 
 	begin := time.Now()
 	run.Enough = func(r *prove.Report) bool {
-		if took = time.Since(begin); took <= mutantTimeout {
+		took = time.Since(begin)
+		if took <= mutantTimeout {
 			found = mutant.FoundBy(r)
 		}
 		return found != nil || took > mutantTimeout

@@ -155,7 +155,8 @@ func (v *Victim) ask(
 			if err != nil {
 				return
 			}
-			if _ = resp.Body.Close(); !right(resp.StatusCode) {
+			_ = resp.Body.Close()
+			if !right(resp.StatusCode) {
 				v.Accuse(fmt.Sprintf("%.80q answered %d", request, resp.StatusCode))
 			}
 		})

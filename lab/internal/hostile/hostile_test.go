@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 )
 

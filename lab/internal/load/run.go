@@ -104,7 +104,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	group.Wait()
 
-	if result.Window = cfg.Duration; cfg.Duration == 0 {
+	result.Window = cfg.Duration
+	if cfg.Duration == 0 {
 		result.Window = time.Since(p.start)
 	}
 	return result, context.Cause(ctx)

@@ -82,7 +82,8 @@ func (p *process) readLines(output io.Reader) {
 	r := bufio.NewReaderSize(output, maxLine)
 	for {
 		line, err := r.ReadSlice('\n')
-		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) > 0 {
 			p.note(line)
 			p.line(p.name, line)
 		}

@@ -79,7 +79,8 @@ func countModel() porcupine.Model {
 			return history.When(answers(0), value)
 		}
 		for i, amount := range in.amounts {
-			if value += amount; in.set {
+			value += amount
+			if in.set {
 				value = amount
 			}
 			if !answers(i) {

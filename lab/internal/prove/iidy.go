@@ -87,7 +87,8 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 	verbs := []itemVerb{itemAdd, itemAdd, itemIncrement, itemIncrement, itemDelete, itemPage, itemClaim, itemClaim}
 	var in itemInput
 	if random.IntN(5) == 0 {
-		if in.claim = w.claimOf(list, random); in.claim != "" {
+		in.claim = w.claimOf(list, random)
+		if in.claim != "" {
 			verbs = []itemVerb{itemIncrement, itemIncrement, itemDelete, itemExtend, itemRelease}
 		}
 	}

@@ -66,7 +66,8 @@ func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 		if k.create != nil {
 			one.id, err = k.create(ctx, one.name)
 		}
-		if one.created = err == nil; !one.created {
+		one.created = err == nil
+		if !one.created {
 			k.mu.Lock()
 			one.ops = history.MaxOps
 			k.mu.Unlock()

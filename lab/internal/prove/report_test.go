@@ -216,16 +216,16 @@ func TestAccount(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		calm, under time.Duration // p99
-		spoil       func(a *attacked)
+		spoil       func(a *victim)
 		want        []string
 	}{
 		"holds":          {calm: 40 * time.Millisecond, under: lockWait - 1},
 		"waits":          {calm: 40 * time.Millisecond, under: lockWait, want: []string{"isolated"}},
-		"a wrong answer": {spoil: func(a *attacked) { a.Accuse("201") }, want: []string{"attackers"}},
-		"memory":         {spoil: func(a *attacked) { a.memory = mostMemory + 1 }, want: []string{"memory"}},
-		"idle":           {spoil: func(a *attacked) { a.idle = 2 * time.Second }, want: []string{"idle in transaction"}},
+		"a wrong answer": {spoil: func(a *victim) { a.Accuse("201") }, want: []string{"attackers"}},
+		"memory":         {spoil: func(a *victim) { a.memory = mostMemory + 1 }, want: []string{"memory"}},
+		"idle":           {spoil: func(a *victim) { a.idle = 2 * time.Second }, want: []string{"idle in transaction"}},
 	} {
-		a := &attacked{victim: &victim{}}
+		a := &victim{}
 		if tc.spoil != nil {
 			tc.spoil(a)
 		}

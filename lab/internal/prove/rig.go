@@ -68,7 +68,7 @@ type subject struct {
 	history  *history.History
 	flips    []int
 	recovery time.Duration
-	attacked *attacked // nil in windows without attackers
+	attacked *victim // nil in windows without attackers
 }
 
 // prover holds the state of a run.

@@ -102,7 +102,8 @@ func (s site) send(client int, key string, input any, do func() (any, error)) hi
 	op := history.Op{Client: client, Key: key, Input: input, Call: s.history.Now()}
 	output, err := do()
 	op.Return = s.history.Now()
-	if op.Outcome, op.Code = targets.Classify(err); err == nil {
+	op.Outcome, op.Code = targets.Classify(err)
+	if err == nil {
 		op.Output = output
 	}
 	return op

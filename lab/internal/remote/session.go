@@ -237,7 +237,8 @@ func parse(dsn string) (*url.URL, *tls.Config, error) {
 	if cfg.Hostaddr.IsValid() || cfg.Service != "" {
 		return nil, nil, errors.New("PGHOSTADDR and PGSERVICE must not be set: the URL alone names the server")
 	}
-	if u.User = url.User(cfg.User); cfg.Password != "" { // else ~/.pgpass may have one
+	u.User = url.User(cfg.User)
+	if cfg.Password != "" { // else ~/.pgpass may have one
 		u.User = url.UserPassword(cfg.User, cfg.Password)
 	}
 

@@ -66,7 +66,8 @@ func (w *adding) check(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, workTimeout)
 		defer cancel()
 		e, err := w.api.CreateAndWait(ctx)
-		if ids[i] = e.ID; err != nil {
+		ids[i] = e.ID
+		if err != nil {
 			return fmt.Errorf("event %d, which is left to a worker: %w", e.ID, err)
 		}
 		return nil

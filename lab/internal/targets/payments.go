@@ -67,7 +67,8 @@ func (w *paying) check(ctx context.Context) (string, error) {
 	var first atomic.Int64
 	err := together(repeats, func(i int) error {
 		p, replayed, err := w.api.Create(ctx, key, Ride(ride))
-		if made[i] = p; err == nil && !replayed {
+		made[i] = p
+		if err == nil && !replayed {
 			first.Add(1)
 		}
 		return err
