@@ -74,7 +74,6 @@ func (m mutationTest) run(ctx context.Context) error {
 		return usageError{"mutation-test builds services from source: run it in the folder with go.work"}
 	}
 	var names, windows, missed []string
-	tested := 0
 	for _, mutant := range m.mutants {
 		say(m.stdout, "%s: %s in %s, window %s", mutant.Name, mutant.What, mutant.Service, mutant.Window)
 		found, took, err := m.test(ctx, mutant)
@@ -90,11 +89,10 @@ func (m mutationTest) run(ctx context.Context) error {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Name, mutantTimeout, err)
 			missed = append(missed, mutant.Name)
 		}
-		tested++
 		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
 	}
 
-	if tested == 0 {
+	if names == nil {
 		say(m.stdout, "No mutant could be tested here.")
 		return nil
 	}
@@ -108,7 +106,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	if sound == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
-	return errors.Join(m.conclude(tested, missed, sound), err)
+	return errors.Join(m.conclude(len(names), missed, sound), err)
 }
 
 // conclude fails when a mutant was not found, or when a check failed without a mutant.

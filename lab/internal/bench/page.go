@@ -198,6 +198,30 @@ func (p panel) Y(v float64) float64 { return tenths(70 + 200*(1-p.at(v))) }
 
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
+// label names a series in its colour.
+type label struct {
+	X            int
+	Colour, Name string
+}
+
+// line shows a figure of a series. Dash is an attribute.
+type line struct {
+	Colour, Dash string
+	Points       []struct{ X, Y float64 }
+}
+
+// line returns the line of a figure, where it was measured.
+func (r *Report) line(p panel, series, figure, colour, dash string) line {
+	one := line{Colour: colour, Dash: dash}
+	levels, _ := r.swept()
+	for i, callers := range levels {
+		if v, ok := r.At(series, callers).Median[figure]; ok {
+			one.Points = append(one.Points, struct{ X, Y float64 }{p.X(i), p.Y(v)})
+		}
+	}
+	return one
+}
+
 // plot returns an SVG of the sweep: the throughput of each series, and its latencies.
 func (r *Report) plot() string {
 	const shortest = 0.1 // milliseconds; the axis ends at 1 s or later
@@ -226,37 +250,19 @@ func (r *Report) plot() string {
 		latencies.Ticks = append(latencies.Ticks, shortest*math.Pow10(n))
 	}
 
-	type point struct{ X, Y float64 }
-	type line struct {
-		Colour, Dash string
-		Points       []point
-	}
-	type name struct {
-		X            int
-		Colour, Name string
-	}
 	var lines []line
-	var legend []name
+	var legend []label
 	for i, series := range names {
 		colour := []string{"#d0782a", "#2f81f7", "#3d9a50"}[i%3]
-		legend = append(legend, name{60 + 150*i, colour, series})
-		draw := func(p panel, figure, dash string) {
-			one := line{Colour: colour, Dash: dash}
-			for at, callers := range levels {
-				if v, ok := r.At(series, callers).Median[figure]; ok {
-					one.Points = append(one.Points, point{p.X(at), p.Y(v)})
-				}
-			}
-			lines = append(lines, one)
-		}
-		draw(rates, perSecond, "")
-		draw(latencies, p50, "")
-		draw(latencies, p99, ` stroke-dasharray="5 4"`)
+		legend = append(legend, label{60 + 150*i, colour, series})
+		lines = append(lines,
+			r.line(rates, series, perSecond, colour, ""), r.line(latencies, series, p50, colour, ""),
+			r.line(latencies, series, p99, colour, ` stroke-dasharray="5 4"`))
 	}
 	return render("plot.svg.tmpl", template.FuncMap{"number": significant}, struct {
 		Service string
 		Levels  []int
-		Legend  []name
+		Legend  []label
 		Panels  []panel
 		Lines   []line
 	}{r.Options.Service, levels, legend, []panel{rates, latencies}, lines})
