@@ -54,7 +54,7 @@ type Scenario struct {
 	run func(ctx context.Context) (Result, error)
 }
 
-// wanted returns the name by which [Options.Only] names the scenario.
+// wanted returns the name of the scenario in [Options.Only].
 func (s *Scenario) wanted() string {
 	if s.Callers > 0 {
 		return Sweep

@@ -17,8 +17,8 @@ import (
 
 // Cluster runs servers of one database, one of which is the primary.
 type Cluster interface {
-	// Move puts another server in the primary's place in the way of the action, and returns when that one may be lost
-	// too. It calls lost when the old primary answers no more, with the time at which it was ended.
+	// Move replaces the primary by another server as the action says, and returns when that one may be lost too. It calls
+	// lost when the old primary answers no more, with the time at which it was ended.
 	Move(ctx context.Context, a Action, lost func(at time.Time)) error
 }
 
@@ -104,7 +104,7 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 	return p.synchronize(ctx)
 }
 
-// checkpointerReads is the time that the checkpointer may take to read a setting, by whose word sessions wait for a
+// checkpointerReads is the time that the checkpointer may take to read the setting that makes sessions wait for a
 // standby; no view shows it.
 const checkpointerReads = 500 * time.Millisecond
 

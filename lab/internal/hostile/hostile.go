@@ -29,7 +29,7 @@ type Victim struct {
 	Crowd int
 	// Change changes something that no other client uses. Begun lacks most of a short body, and Upload of a long one.
 	Change, Begun, Upload string
-	// Large have answers as long as there are.
+	// Large requests have the longest answers possible.
 	Large []string
 	// Bad must be answered 4xx.
 	Bad []string

@@ -136,7 +136,7 @@ func (s Schema) makeRole(role, password string) string {
 		ALTER ROLE ` + role + options
 }
 
-// onCitus returns the statements by which the coordinator logs in to workers as the role. It passes all others on.
+// onCitus returns the statements that let the coordinator log in to workers as the role. It passes all others on.
 func onCitus(name, password string, lockTimeout time.Duration) []string {
 	role, access := pq.QuoteLiteral(name), pq.QuoteLiteral("password="+password)
 	return []string{
@@ -253,7 +253,7 @@ func Migrate(ctx context.Context, binary string, environ map[string]string) erro
 	return nil
 }
 
-// OnBoth returns the URL of a database on two servers of this machine, by which a client finds the one that takes
+// OnBoth returns the URL of a database on two servers of this machine, with which a client finds the one that takes
 // writes. one is the URL of the database on any of them.
 func OnBoth(one string, first, second int) string {
 	before, rest, _ := strings.Cut(one, "@")

@@ -72,7 +72,7 @@ func Start(ctx context.Context, database string, o localpg.Options) (_ *Cluster,
 	return c, nil
 }
 
-// start starts etcd and the members, of which the first one becomes the primary.
+// start starts etcd and the members. The first member becomes the primary.
 func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.etcd, err = c.newEtcd(ctx); err != nil {
 		return err

@@ -161,7 +161,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 type countSum struct {
 	known   int64
 	unknown []int64 // amounts of changes that may have been applied
-	set     bool    // it was given a value, so that there is no sum
+	set     bool    // it was given a value, so there is no sum
 	read    bool    // at the end
 	last    int64   // as it was read
 }

@@ -43,8 +43,8 @@ const (
 )
 
 const (
-	// resolved counts changes whose answer was lost between service and database, and of which the service found out what
-	// had become of them.
+	// resolved counts changes whose answer was lost between service and database and whose outcome the service then found
+	// out.
 	resolved = "outcome resolved"
 	// resolvedTotal is the metric of them.
 	resolvedTotal = "rowlock_outcome_resolved_total"

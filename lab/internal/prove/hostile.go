@@ -54,7 +54,7 @@ type victim struct {
 	// page reads a page, and upload is a normal client's long request; nil when the service has none.
 	page, upload func(ctx context.Context) error
 
-	// What is seen of the service while it is attacked.
+	// Observations of the service under attack.
 	begun  time.Duration // of the window, in the history's time
 	memory float64       // of the largest replica, in bytes
 	idle   time.Duration // the longest of a session in a transaction

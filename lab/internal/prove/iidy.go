@@ -24,9 +24,9 @@ import (
 const (
 	// activeLists are worked on at the same time.
 	activeLists = 8
-	// workLease is the shortest lease that there is, so that many run out in a window.
+	// workLease is the shortest lease allowed, so that many run out in a window.
 	workLease = time.Second
-	// recentClaims of a list are worked on: the last ones, most of which are over.
+	// recentClaims limits the claims of a list that are worked on: the latest, most of them over.
 	recentClaims = 6
 )
 
@@ -243,7 +243,7 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 	w.checkOutcomes(ctx, f)
 }
 
-// attackIidy has an item that is locked, a list whose pages are as long as there are, and uploads of a normal client.
+// attackIidy has an item that is locked, a list with the longest pages allowed, and uploads of a normal client.
 func attackIidy(ctx context.Context, v *victim, s site) error {
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	if err != nil {

@@ -37,10 +37,10 @@ type lateChange struct {
 }
 
 // lock locks the rows of a list that is worked on, and changes those of another list, which are leased. The leases end
-// one after the other, and just before, their holders send changes, which wait for the lock. What gets its row when the
-// lease is over must change nothing: it comes after this transaction's change, and that after the lease. A row that was
-// locked and not changed could be taken as changed before the lock. The list is unlocked right after the end of a
-// lease, while tries that began before it still wait.
+// one after the other, and just before, their holders send changes, which wait for the lock. A change that gets its row
+// after the end of the lease must change nothing: it comes after this transaction's change, and that after the lease. A
+// row that was locked and not changed could be taken as changed before the lock. The list is unlocked right after the
+// end of a lease, while tries that began before it still wait.
 func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	late := &lateLock{}
 	w.mu.Lock()

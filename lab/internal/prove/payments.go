@@ -32,7 +32,7 @@ const (
 	lockWait = 1500 * time.Millisecond
 )
 
-// What a window has to see of payments.
+// The signs of payments that a window must show.
 const (
 	// keyReused counts keys that were paid with again after their life.
 	keyReused = "key used again after its life"
@@ -205,8 +205,8 @@ func (w *payments) probe(ctx context.Context) error {
 // is PROCESSOR_TIMEOUT and a second.
 const patience = 10 * time.Second
 
-// settle repeats every key of which something is unknown, as a caller would, until it has an answer: with an amount
-// that was sent. In window slow-processor the service itself has to settle what is charged, before the callers repeat.
+// settle repeats every key with an unknown outcome, as a caller would, until it has an answer: with an amount that was
+// sent. In window slow-processor the service itself has to settle what is charged, before the callers repeat.
 func (w *payments) settle(ctx context.Context) error {
 	if w.window == windowSlow {
 		if err := w.awaitPayments(ctx); err != nil {
@@ -359,8 +359,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 	}
 
 	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its row;
-	// one that the service itself settled is dated later. What is paid again in between is left to the check of the
-	// history.
+	// one that the service itself settled is dated later. The check of the history covers payments in between.
 	surely := keyLife - w.lockWait - history.ClockSlack
 	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
 	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,

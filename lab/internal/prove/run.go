@@ -23,7 +23,7 @@ type Setup struct {
 	Admin string
 	// Server is the database's server; nil when others use it too, or when there are several.
 	Server *localpg.Server
-	// Cluster runs the database's servers where there are several, all of which Admin and the services' URLs name. No
+	// Cluster runs the database's servers where there are several. Admin and the services' URLs name all of them. No
 	// proxy stands before them then.
 	Cluster fault.Cluster
 	// Citus distributes the database, and Server is its coordinator; nil where nothing does.
@@ -136,7 +136,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		return result, err
 	}
 
-	// Together, because to settle is mostly to wait.
+	// Services are judged in parallel, because judging mostly waits.
 	result.Services = make([]ServiceResult, len(parts))
 	var judges errgroup.Group
 	for i, s := range parts {

@@ -203,7 +203,7 @@ func names(shapes []shape) []string {
 	return list
 }
 
-// chosen reports whether the window is one of the named, of which there are none in a usual run.
+// chosen reports whether the window is among those named. A usual run names none.
 func (s shape) chosen(names []string) bool {
 	if len(names) == 0 {
 		return s.servers == ""

@@ -24,7 +24,8 @@ import (
 type kind struct {
 	// open returns the workload of one window.
 	open func(ctx context.Context, s site) (clients, error)
-	// writes are parts of the statements by which the service changes what its clients ask for: each has one of them.
+	// writes holds parts of the SQL statements that make the changes which clients ask for. Each such statement contains
+	// one.
 	writes []string
 	// changes reports whether an operation that was answered has changed something.
 	changes func(op history.Op) bool
@@ -48,7 +49,7 @@ type kind struct {
 // processors to others.
 func (k kind) slots() int { return cmp.Or(k.inFlight, 32) }
 
-// kinds holds every service that there is a workload of.
+// kinds holds every service that has a workload.
 var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
 
 // register adds a service to kinds, and returns true, for a variable.

@@ -188,7 +188,7 @@ func (s *Session) Drop(ctx context.Context) error {
 
 // onServer calls do with a pool of one connection to the database that was named.
 func (s *Session) onServer(ctx context.Context, do func(db *sqldb.DB) error) (err error) {
-	// On a standby too, of which check says more than the driver's refusal.
+	// On a standby too: check explains more than the driver's refusal.
 	toAny, query := *s.url, s.url.Query()
 	query.Set("target_session_attrs", "any")
 	toAny.RawQuery = query.Encode()
