@@ -294,6 +294,7 @@ func (r *running) processes(what string, spec local.Spec, n int, started func(*l
 			spec.Path, spec.Environ = r.binary, r.environ
 			spec.Line = logLines(r.system.logs, r.system.console)
 			spec.Say = func(sentence string) { r.system.console.say("%s", sentence) }
+
 			if set, err = local.Start(ctx, spec, n); err == nil {
 				started(set)
 			}

@@ -149,23 +149,28 @@ func (e *events) claim(name string) func(context.Context) (Result, error) {
 	return e.on(name, func(ctx context.Context, t eventTable) (run Result, err error) {
 		query := t.sql(`SELECT count(*) FROM (SELECT id FROM events.events WHERE value IS NULL AND ctid >= '(0,0)'::tid
 			LIMIT 100 FOR UPDATE SKIP LOCKED) AS claimed`)
-		return run, local.WithConn(ctx, t.url, func(conn *sql.Conn) error {
-			run, err = e.oneByOne(func() (took time.Duration, err error) {
-				tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-				if err != nil {
-					return 0, fmt.Errorf("claim: %w", err)
-				}
-				claimed, begin := 0, time.Now()
-				err = tx.QueryRowContext(ctx, query).Scan(&claimed)
-				took = time.Since(begin)
-				if claimed != 100 {
-					err = errors.Join(fmt.Errorf("claim: %d events", claimed), err)
-				}
-				return took, errors.Join(err, tx.Rollback())
-			})
+		err = local.WithConn(ctx, t.url, func(conn *sql.Conn) error {
+			run, err = e.oneByOne(func() (time.Duration, error) { return claimOnce(ctx, conn, query) })
 			return err
 		})
+		return run, err
 	})
+}
+
+// claimOnce returns the time of the statement.
+func claimOnce(ctx context.Context, conn *sql.Conn, query string) (took time.Duration, err error) {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return 0, fmt.Errorf("claim: %w", err)
+	}
+
+	claimed, begin := 0, time.Now()
+	err = tx.QueryRowContext(ctx, query).Scan(&claimed)
+	took = time.Since(begin)
+	if claimed != 100 {
+		err = errors.Join(fmt.Errorf("claim: %d events", claimed), err)
+	}
+	return took, errors.Join(err, tx.Rollback())
 }
 
 // work lets n processes with n workers each work a backlog that is there when they start. It takes the time from the

@@ -179,6 +179,7 @@ func (c *Citus) shards(ctx context.Context) (all map[int64][]shard, err error) {
 			return fmt.Errorf("list the shards: %w", err)
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
+
 		for rows.Next() {
 			var one shard
 			if err := rows.Scan(&one.id, &one.group, &one.port); err != nil {
