@@ -67,7 +67,7 @@ func (s *system) printTable(context.Context) error {
 	return err
 }
 
-// maxLog is the size in megabytes at which a log file is put aside; one older file is kept.
+// maxLog is the size in megabytes at which a log file is rotated; one older file is kept.
 const maxLog = 16
 
 // logLines returns a function for local.Spec.Line that writes each replica's lines to a log file in the folder, new

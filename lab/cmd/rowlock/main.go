@@ -157,7 +157,7 @@ func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
 		cobra.FixedCompletions(targets.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// seedFlag defines --seed, whose default value is drawn anew for each run.
+// seedFlag defines --seed, whose default is a new random value for each run.
 func seedFlag(flags *pflag.FlagSet, seed *uint64) {
 	flags.Uint64Var(seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
 	flags.Lookup("seed").DefValue = "random"

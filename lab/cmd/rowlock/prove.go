@@ -179,7 +179,7 @@ func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 	return whole, nil
 }
 
-// conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.
+// conclude saves the report and prints the results. The error of a run that left something behind comes last.
 func conclude(report *prove.Report, err error, out string, p process) error {
 	if out != "" {
 		err = errors.Join(saveProof(report, out), err)

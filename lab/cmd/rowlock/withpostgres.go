@@ -83,7 +83,7 @@ func runCommand(ctx context.Context, p process, environ map[string]string, args 
 func commandStatus(name string, err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
-	case err == nil, errors.Is(err, context.Canceled): // it has ended in order all the same
+	case err == nil, errors.Is(err, context.Canceled): // it still ended in order
 		return nil
 	case !ok:
 		return fmt.Errorf("run %s: %w", name, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
-// drive says how replicas are loaded, and what must come of it.
+// drive says how replicas are loaded, and what the result must be.
 type drive struct {
 	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
 	load.Config
@@ -40,7 +40,7 @@ func (r *runner) driving(next func() drive) func(context.Context) (Result, error
 	return func(ctx context.Context) (Result, error) { return r.load(ctx, next()) }
 }
 
-// load drives replicas, watches the processes meanwhile, and checks what must come of it.
+// load drives replicas, watches the processes during it, and checks the result.
 func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	driven := r.replicas
 	switch {

@@ -82,7 +82,7 @@ func (r *runner) timed(
 }
 
 // repeat returns a run of pgbench for the duration. Where that is not enough for the first transaction, on a machine
-// that is overloaded, it runs again for twice as long, thrice at most.
+// that is overloaded, it runs again for twice as long, up to three times.
 func (r *runner) repeat(
 	least time.Duration, run func(ctx context.Context, duration time.Duration) (Result, error),
 ) func(context.Context) (Result, error) {

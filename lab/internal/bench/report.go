@@ -95,7 +95,7 @@ func highest(figure string) bool {
 	return slices.Contains([]string{errorCount, lostChanges, othersCPU, memoryGrowth}, figure)
 }
 
-// runOf returns the figures of a load and of the processes meanwhile.
+// runOf returns the figures of a load and of the processes during it.
 func runOf(result *load.Result, seen Figures) Result {
 	run := runOfLatency(result.Latency)
 	for _, n := range result.Errors {

@@ -73,8 +73,8 @@ func statuses(set *local.Set) (all []local.Status) {
 	return all
 }
 
-// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop
-// is to be called even after an error.
+// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. call
+// stop even after an error.
 func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	service, err := targets.Named(r.Service)
 	if err != nil {

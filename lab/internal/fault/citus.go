@@ -249,7 +249,7 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 }
 
 // move moves a shard, and those of other tables that belong to it, while their writers wait. The other way, by logical
-// replication, has lost what was acknowledged meanwhile; docs/scaling.md has the figures.
+// replication, has lost changes that were acknowledged during the move; docs/scaling.md has the figures.
 func (c *Citus) move(ctx context.Context, one shard, to int) error {
 	return c.sendOne(ctx, fmt.Sprintf(
 		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, 'block_writes')`, one.id, one.port, to))

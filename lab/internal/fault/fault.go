@@ -109,7 +109,7 @@ type Target struct {
 	statements, commits atomic.Int64
 }
 
-// Begin starts the count that Done returns anew.
+// Begin resets the count that Done returns.
 func (t *Target) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -108,8 +108,8 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 // standby; no view shows it.
 const checkpointerReads = 500 * time.Millisecond
 
-// synchronize lets the primary wait for its standby, unless that is to be asynchronous, and returns when the standby
-// has all that was confirmed before.
+// synchronize lets the primary wait for its standby, unless the pair is asynchronous, and returns when the standby has
+// all that was confirmed before.
 func (p *Pair) synchronize(ctx context.Context) error {
 	if p.holdBack > 0 {
 		return p.catchUp(ctx)

@@ -1,10 +1,9 @@
 // Package history records what clients observed of a service and checks it against
 // sequential models.
 //
-// A client that has sent an operation knows one of four things about it, its
-// [targets.Outcome]. The models take clients at their word: an operation that was not
-// applied is left out of the history, so that one that was applied all the same
-// leaves a value that no order of the operations explains.
+// A client that has sent an operation knows one of four things about it, its [targets.Outcome]. The models take clients
+// at their word: an operation that was not applied is left out of the history, so that one that was applied
+// nevertheless leaves a value that no order of the operations explains.
 //
 // Every key's operations are checked on their own by porcupine
 // (https://github.com/anishathalye/porcupine; Herlihy and Wing, "Linearizability",

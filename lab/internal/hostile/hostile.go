@@ -60,7 +60,7 @@ const (
 )
 
 // apart is the shortest time from one connection of a client to its next, and rest from one call of a caller to its
-// next. The attackers share the machine with those whom they attack, and must not be short of its processors.
+// next. The attackers share the machine with the services, and must leave them enough of its processors.
 const (
 	apart = 8 * time.Second
 	rest  = 5 * time.Second / 2

@@ -72,7 +72,7 @@ func Each(requests [][]byte) func() []byte {
 // measured.
 //
 // All connections are made before the clock starts; when one cannot be made, Run fails. Later a broken connection is
-// counted and made anew. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is
+// counted and replaced. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is
 // returned with the result so far.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if len(cfg.Targets) == 0 || cfg.Connections < len(cfg.Targets) {

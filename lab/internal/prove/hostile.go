@@ -171,7 +171,7 @@ func (s *subject) look(ctx context.Context) {
 	s.attacked.idle = max(s.attacked.idle, time.Duration(seconds*float64(time.Second)))
 }
 
-// account checks what came of the attacks on the service, and that they did not slow the normal clients down.
+// account checks the outcome of the attacks on the service, and that they did not slow the normal clients down.
 func (v *victim) account(ctx context.Context, w Window, f *findings, r *ServiceResult) {
 	attacks := v.begun + w.Events[0].At
 	_, r.Calm, _ = times(between(f.ops, v.begun+quiet, attacks))

@@ -25,7 +25,7 @@ const (
 	lateAfter = history.ClockSlack + time.Millisecond
 )
 
-// lateLock is one time that a list was locked, with the changes that were sent meanwhile.
+// lateLock records one lock of a list, with the changes that were sent during it.
 type lateLock struct {
 	unlocked time.Time
 	changes  []lateChange // that were answered

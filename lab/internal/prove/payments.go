@@ -71,9 +71,9 @@ type payment struct {
 	from, to time.Duration
 }
 
-// paymentModel returns the model of an idempotency key that lives for keyLife: the first
-// request pays, the others get its answer, and another amount is a conflict. When the
-// key's life is over, the next request pays anew. The input is the amount, an int64.
+// paymentModel returns the model of an idempotency key that lives for keyLife: the first request pays, the others get
+// its answer, and another amount is a conflict. When the key's life is over, the next request pays again. The input is
+// the amount, an int64.
 //
 // Before the payment stands, a claim or a charge whose request was lost may already bind
 // the key to an amount, so any conflict is explained then; afterwards only by another

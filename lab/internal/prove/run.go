@@ -109,7 +109,7 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 	return context.Cause(ctx) // interrupted, the checks show nothing
 }
 
-// window runs one window and checks what came of it.
+// window runs one window and checks the outcome.
 func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	result := &WindowResult{Window: w}
 	if w.shape.pooler != (p.injector.Pooler != nil) {

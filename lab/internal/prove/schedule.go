@@ -51,7 +51,7 @@ type shape struct {
 	parts, pause, clients int
 	// events makes the events.
 	events plan
-	// effects are demands on the fault, not on the services: what has to be seen of it.
+	// effects are demands on the fault, not on the services: what it must be seen to do.
 	effects []effect
 }
 
@@ -216,7 +216,7 @@ func (s shape) chosen(names []string) bool {
 const quiet = time.Second
 
 const (
-	// restarts is the time between two restarts of a server, in a window that is so long.
+	// restarts is the time between two restarts of a server, in a window that is long enough.
 	restarts = time.Minute
 	// longest is the time from one lock, or loss of the connections, to the next: the
 	// fault never lasts much longer than the timeouts.
@@ -405,7 +405,7 @@ func distributed() []shape {
 	shapes := []shape{
 		{name: windowCitusNone, events: none},
 		{
-			// A worker is to be away for longer than requests last.
+			// A worker must be away for longer than requests last.
 			name: windowCitusWorker, parts: 3, events: lasting(exactly(3, fault.KillWorker), half, 5*time.Second),
 			effects: []effect{did(fault.KillWorker, 3), {notInTime, 1}},
 		},

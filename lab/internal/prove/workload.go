@@ -61,7 +61,7 @@ func register(name string, k kind) bool { //nolint:unparam // it stands in the d
 	return true
 }
 
-// clients do what the clients of one service do in one window, and check what came of it.
+// clients act as the clients of one service in one window, and check the outcome.
 type clients interface {
 	// step does one operation, or a few that belong together, and records them. Clients call it at the same time, each
 	// with its number and its own random source.

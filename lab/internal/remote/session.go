@@ -49,7 +49,7 @@ type Session struct {
 	roles       []string
 }
 
-// facts hold what has to be known of a server.
+// facts hold what the run needs to know about a server.
 type facts struct {
 	Version        string `db:"version"`
 	CanCreate      bool   `db:"can_create"`
@@ -116,9 +116,8 @@ func (f facts) check(connections int) error {
 	return nil
 }
 
-// Create makes the run's database from template0. It takes no more connections than
-// Open was given, and only the run's roles may connect to it. After an error there may
-// be something to drop all the same.
+// Create makes the run's database from template0. It takes no more connections than Open was given, and only the run's
+// roles may connect to it. After an error there may still be something to drop.
 func (s *Session) Create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a copy of some 8 MB
 	defer cancel()

@@ -23,9 +23,8 @@ var _ = register(Service{
 	TryPrints: []string{`{"count":2}`}, Asks: []string{"URL/events"},
 }, openEvents)
 
-// adding adds events, every second one for the workers. Other callers may add
-// events meanwhile, so ids between its own may be theirs; that all exist and that
-// none is given twice holds all the same.
+// adding adds events, every second one for the workers. Other callers may add events meanwhile, so ids between its own
+// may be theirs. Still, all must exist and none may be given twice.
 type adding struct {
 	api    *events.Client
 	before int64
