@@ -2,21 +2,31 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/remote"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localcitus"
+	"github.com/rowlock/rowlock/platform/localmaria"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -232,5 +242,252 @@ func saveProof(report *prove.Report, dir string) error {
 	if err != nil {
 		return fmt.Errorf("prove: save the proof: %w", err)
 	}
+	return nil
+}
+
+// proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
+type proof struct {
+	process
+	proveOptions
+
+	remote *remote.Session // nil: a private server
+	// binaries replace the usual ones, by the service's name.
+	binaries map[string]string
+	maria    bool           // run events on MariaDB too, where it is installed
+	leave    []func() error // remove what the run has made, the last one first
+}
+
+// run prepares the services in databases of the run, runs the windows and removes
+// everything. The report is nil when the run could not start.
+func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
+	defer func() {
+		for _, leave := range slices.Backward(v.leave) {
+			err = errors.Join(err, leave())
+		}
+	}()
+
+	v.Path = v.environ["PATH"]
+	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
+	switch own := v.Windows[0].Servers(); {
+	case v.remote != nil:
+		err = v.onRemote(ctx)
+	case own == prove.Distributed:
+		err = v.onCitus(ctx)
+	case own != "":
+		err = v.onPair(ctx, own)
+	default:
+		err = v.onPrivate(ctx)
+	}
+
+	for _, s := range v.chosen {
+		if err == nil {
+			err = v.prepare(ctx, s)
+		}
+	}
+
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	return prove.Run(ctx, v.Setup)
+}
+
+// onLeave has stop called at the end of the run.
+func (v *proof) onLeave(stop func(ctx context.Context) error) {
+	v.leave = append(v.leave, func() error {
+		ctx, cancel := v.stopping()
+		defer cancel()
+		return stop(ctx)
+	})
+}
+
+// prepare makes a service's roles and tables.
+func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
+	path := v.binaries[s.Name]
+	if path == "" {
+		if path, err = local.Binary(ctx, s.Name, v.stderr); err != nil {
+			return err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	environ := v.replicaEnviron()
+	maps.Copy(environ, s.Environ)
+	schema := local.SchemaOf(s)
+	if v.remote != nil {
+		schema = v.remote.Schema(schema)
+	}
+
+	if v.Citus != nil {
+		environ["DB_CLUSTER"], schema.LockTimeout = string(sqldb.ClusterCitus), prove.LockTimeout()
+	}
+	if err := local.Provision(ctx, path, v.Admin, schema, environ); err != nil {
+		return err
+	}
+
+	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
+	v.Services = append(v.Services, prepared)
+	if s.Name == targets.Events && v.maria {
+		err = v.onMariaDB(ctx, prepared)
+	}
+	if errors.Is(err, localmaria.ErrNotInstalled) {
+		v.Notes = append(v.Notes, "no MariaDB server is installed: events run on PostgreSQL alone")
+		return nil
+	}
+	return err
+}
+
+// replicaEnviron returns the environment of the replicas, without what names another
+// server and without the administrator's name and password.
+func (v *proof) replicaEnviron() map[string]string {
+	env := local.Environ(v.environ)
+	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "OTEL_") })
+	return env
+}
+
+// onRemote makes the run's database on the server of --dsn.
+func (v *proof) onRemote(ctx context.Context) error {
+	v.onLeave(v.remote.Drop)
+	v.Admin, v.TLS, v.Shared = v.remote.Admin, v.remote.TLS, v.remote.Server
+	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.Shared, v.remote.Name)
+	err := v.remote.Create(ctx)
+	v.Notes = append(v.Notes, "window restart: only the owner of the server can restart it", "events on MariaDB")
+	v.Notes = append(v.Notes, v.remote.Notes...)
+	return err
+}
+
+// onPrivate starts a server for the run and makes the database there.
+func (v *proof) onPrivate(ctx context.Context) error {
+	server, err := local.StartPostgres(ctx, database, v.postgres())
+	if err != nil {
+		return err
+	}
+	v.Server, v.Admin = server, server.URL(database)
+	v.onLeave(server.Stop)
+	return nil
+}
+
+// postgres returns the options of a server for the run.
+func (v *proof) postgres() localpg.Options {
+	return localpg.Options{
+		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
+		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
+	}
+}
+
+// servers are a primary and a standby.
+type servers interface {
+	fault.Cluster
+	// URL returns the URL of a database, which names both.
+	URL(database string) string
+	Stop(ctx context.Context) error
+}
+
+// onPair starts a primary and a standby for the run and makes the database there.
+func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
+	const holdBack = time.Second // in which every service acknowledges something
+	var pair servers
+	switch own {
+	case prove.Managed:
+		pair, err = patroni.Start(ctx, database, v.postgres())
+	case prove.HeldBack:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), holdBack)
+	case prove.Synchronous:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
+	case prove.Distributed: // see onCitus
+	}
+
+	if err != nil {
+		return err
+	}
+	v.Cluster, v.Admin, v.maria = pair, pair.URL(database), false
+	v.onLeave(pair.Stop)
+	return nil
+}
+
+// onCitus starts a Citus cluster for the run, for the services that run on it, and makes the database there.
+func (v *proof) onCitus(ctx context.Context) (err error) {
+	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s targets.Service) bool {
+		away := !prove.RunsOnCitus(s.Name)
+		if away {
+			v.Notes = append(v.Notes, s.Name+": it runs on one primary alone")
+		}
+		return away
+	})
+	if v.Citus, err = fault.StartCitus(ctx, database, v.postgres()); err != nil {
+		return err
+	}
+	v.Server, v.Admin, v.maria = v.Citus.Coordinator(), v.Citus.URL(), false
+	v.onLeave(v.Citus.Stop)
+	return nil
+}
+
+// openRemote checks that the server of --dsn can take the run, if there is one.
+func (v *proof) openRemote(ctx context.Context) (err error) {
+	if v.dsn == "" {
+		return nil
+	}
+	v.remote, err = remote.Open(ctx, v.dsn, v.mostConnections())
+	if err != nil && ctx.Err() == nil {
+		return usageError{"prove: --dsn: " + err.Error()}
+	}
+	return err
+}
+
+// mostConnections returns how many connections the run may open at once: every pool full,
+// and those of one more replica of each service, which starts while another one ends.
+func (v *proof) mostConnections() (n int) {
+	const (
+		ourselves = 8 // the prover's pool
+		workers   = 3
+	)
+	pool, err := strconv.Atoi(v.environ["DB_MAX_OPEN_CONNS"])
+	if err != nil || pool < 1 {
+		pool = 8
+	}
+	n = ourselves
+	for _, s := range v.chosen {
+		n += (v.Replicas + 1) * (pool + s.SecondPool)
+		if s.Worker != "" {
+			n += workers * pool
+		}
+	}
+	return n
+}
+
+// onMariaDB starts a private MariaDB server with events' tables, and an account that can
+// only change rows. s is events on PostgreSQL.
+func (v *proof) onMariaDB(ctx context.Context, s prove.Service) error {
+	server, err := localmaria.Start(ctx, localmaria.Options{Parent: os.TempDir()})
+	if err != nil {
+		return err
+	}
+	v.leave = append(v.leave, server.Stop)
+	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
+	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return err
+	}
+	v.leave = append(v.leave, db.Close)
+
+	const account = "events_app"
+	password := rand.Text()
+	s.Environ = maps.Clone(s.Environ)
+	s.Environ["DATABASE_URL"] = server.URL(s.Name)
+	err = errors.Join(
+		local.Execute(ctx, db, `CREATE DATABASE `+s.Name), local.Migrate(ctx, s.Path, s.Environ),
+		local.Execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
+		local.Execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
+	if err != nil {
+		return fmt.Errorf("prepare MariaDB: %w", err)
+	}
+	u, err := url.Parse(server.URL(s.Name))
+	if err != nil {
+		return errors.New("the URL of MariaDB cannot be read") // err may quote the password
+	}
+	u.User = url.UserPassword(account, password)
+	s.Environ["DATABASE_URL"] = u.String()
+	s.Name, s.Maria = prove.EventsOnMariaDB, &fault.MariaDB{Server: server, DB: db}
+	v.Services = append(v.Services, s)
 	return nil
 }
