@@ -55,6 +55,9 @@ type Options struct {
 
 // Validate returns an error that names an option out of bounds.
 func (o Options) Validate() error {
+	if suites[o.Service] == nil {
+		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
+	}
 	scenarios := (&runner{Options: o}).suite().scenarios
 	names := make([]string, len(scenarios))
 	for i, s := range scenarios {
@@ -70,8 +73,6 @@ func (o Options) Validate() error {
 
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
-	case len(scenarios) == 0:
-		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
 	case unknown >= 0:
 		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
 	case o.Trace && o.Service != targets.Counts:
@@ -123,22 +124,14 @@ func register(service string, s func(*runner) suite) bool { //nolint:unparam // 
 	return true
 }
 
-// suite returns the bench of the service, an empty one for an unknown service.
-func (r *runner) suite() suite {
-	if s, ok := suites[r.Service]; ok {
-		return s(r)
-	}
-	return suite{}
-}
+// suite returns the bench of the service.
+func (r *runner) suite() suite { return suites[r.Service](r) }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
 // everything. At the end of ctx the measurement ends; at the end of hurry, which outlives ctx, what has not stopped by
 // then is killed. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum
 // did not hold after all runs.
 func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	if o.Quick {
 		o.Runs, o.Duration = 1, time.Second
 	}

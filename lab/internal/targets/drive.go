@@ -76,9 +76,6 @@ const (
 // Drive sends the load until stop is closed or ctx ends, compares the sums, and
 // reports. Its error says that there was no load at all.
 func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
-	if err := l.Validate(); err != nil {
-		return nil, err
-	}
 	t := newTransport()
 	t.redialFor, t.perConnection = loadRedials, loadPerConnection
 	w, err := open(l.Target, &http.Client{Transport: t, Timeout: answerTimeout + loadRedials})
