@@ -162,6 +162,18 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	return conclude(report, err, o.Out, p)
 }
 
+// proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
+type proof struct {
+	process
+	proveOptions
+
+	remote *remote.Session // nil: a private server
+	// binaries replace the usual ones, by the service's name.
+	binaries map[string]string
+	maria    bool           // run events on MariaDB too, where it is installed
+	leave    []func() error // remove what the run has made, the last one first
+}
+
 // groups runs the windows, windows that need their own servers after the others. The report is nil when nothing could
 // start.
 func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
@@ -243,18 +255,6 @@ func saveProof(report *prove.Report, dir string) error {
 		return fmt.Errorf("prove: save the proof: %w", err)
 	}
 	return nil
-}
-
-// proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
-type proof struct {
-	process
-	proveOptions
-
-	remote *remote.Session // nil: a private server
-	// binaries replace the usual ones, by the service's name.
-	binaries map[string]string
-	maria    bool           // run events on MariaDB too, where it is installed
-	leave    []func() error // remove what the run has made, the last one first
 }
 
 // run prepares the services in databases of the run, runs the windows and removes

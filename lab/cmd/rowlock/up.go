@@ -416,12 +416,12 @@ func readable(line []byte) (text string, ok bool) {
 		return string(line), true
 	}
 	level := members["level"]
-	text = fmt.Sprint(level, " ", members["msg"])
+	parts := []string{fmt.Sprint(level), fmt.Sprint(members["msg"])}
 	for _, name := range []string{"time", "level", "msg", "service", "version"} {
 		delete(members, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		text += fmt.Sprintf(" %s=%v", name, members[name])
+		parts = append(parts, fmt.Sprintf("%s=%v", name, members[name]))
 	}
-	return text, level == "WARN" || level == "ERROR"
+	return strings.Join(parts, " "), level == "WARN" || level == "ERROR"
 }

@@ -108,7 +108,7 @@ func (r *Report) Markdown(plot string) string {
 		return s.Callers > 0 || len(s.Runs) == 0 || s.Anchor && slices.ContainsFunc(r.Scenarios, compared)
 	})
 	levels, names := r.swept()
-	functions := template.FuncMap{"cell": Scenario.cell, "anchor": r.anchor, "join": strings.Join}
+	functions := template.FuncMap{"cell": cell, "anchor": r.anchor, "join": strings.Join}
 	return render("page.md.tmpl", functions, struct {
 		*Report
 
@@ -123,14 +123,14 @@ func (r *Report) Markdown(plot string) string {
 func (r *Report) anchor(s Scenario) string {
 	for _, other := range r.Scenarios {
 		if other.Name == s.Baseline {
-			return other.cell(perSecond, " ("+other.Name+")")
+			return cell(other, perSecond, " ("+other.Name+")")
 		}
 	}
 	return ""
 }
 
 // cell returns a figure and its unit, nothing where it was not measured.
-func (s Scenario) cell(figure, unit string) string {
+func cell(s Scenario, figure, unit string) string {
 	v, ok := s.Median[figure]
 	if !ok {
 		return ""
@@ -250,8 +250,7 @@ func (r *Report) plot() string {
 		latencies.Ticks = append(latencies.Ticks, shortest*math.Pow10(n))
 	}
 
-	var lines []line
-	var legend []label
+	lines, legend := make([]line, 0, 3*len(names)), make([]label, 0, len(names))
 	for i, series := range names {
 		colour := []string{"#d0782a", "#2f81f7", "#3d9a50"}[i%3]
 		legend = append(legend, label{60 + 150*i, colour, series})

@@ -110,7 +110,7 @@ type counts struct {
 
 // openCounts returns the function that opens a workload, with or without keys and changes of several counters.
 func openCounts(sendsKeys bool) func(ctx context.Context, s site) (clients, error) {
-	return func(ctx context.Context, s site) (clients, error) {
+	return func(_ context.Context, s site) (clients, error) {
 		client, err := api.New(s.url, targets.Once(s.client)...)
 		w := &counts{sendsKeys: sendsKeys, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
 			func(ctx context.Context, name string) (int32, error) {

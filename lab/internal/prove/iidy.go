@@ -74,7 +74,7 @@ type iidy struct {
 	lateSent sync.WaitGroup
 }
 
-func newIidy(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newIidy(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}
 	return w, err

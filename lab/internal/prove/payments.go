@@ -132,7 +132,7 @@ const (
 	lateCard = "4000000000000259"
 )
 
-func newPayments(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &payments{site: s, api: client}
 	return w, err

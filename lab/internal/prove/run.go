@@ -129,7 +129,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	err = p.inject(ctx, w, parts)
 	stopWatch()
 	stopLoad()
-	if err = errors.Join(context.Cause(ctx), err); err != nil {
+	if err := errors.Join(context.Cause(ctx), err); err != nil {
 		return result, err
 	}
 	if result.Checks, err = p.recovered(ctx); err != nil {
