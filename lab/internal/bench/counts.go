@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
@@ -228,7 +229,7 @@ func (r *runner) watchTables(ctx context.Context) Figures {
 	begin := time.Now()
 	seen, middle, last := Figures{}, 0.0, 0.0
 	r.printf("\n")
-	for sleep(ctx, bloatLook) {
+	for fault.Wait(ctx, bloatLook) {
 		var mebi, live, dead float64
 		if row(ctx, r.url, tablesSQL, &mebi, &live, &dead) != nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
@@ -227,7 +228,7 @@ func untilWorked(ctx context.Context, workers []local.Status, n int) (time.Durat
 			return time.Since(started), nil
 		}
 
-		if !sleep(ctx, 5*time.Millisecond) {
+		if !fault.Wait(ctx, 5*time.Millisecond) {
 			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -256,14 +257,14 @@ const unbounded = time.Hour
 // ctx ends, in microseconds, the CPU time of the whole machine as othersCPU; the memory of the replicas at the end; and
 // its growth from the middle of the window. A window of 0 has no end.
 func observe(ctx context.Context, replicas []int, databasePID int, warmup, window time.Duration) Figures {
-	if !sleep(ctx, warmup) {
+	if !fault.Wait(ctx, warmup) {
 		return nil
 	}
 	before, half := used(replicas, databasePID), cmp.Or(window, unbounded)/2
 	middle := Figures{}
-	if sleep(ctx, half) {
+	if fault.Wait(ctx, half) {
 		middle = used(replicas, databasePID)
-		sleep(ctx, half)
+		fault.Wait(ctx, half)
 	}
 	seen := used(replicas, databasePID)
 	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU, othersCPU} {
@@ -307,12 +308,4 @@ func used(replicas []int, databasePID int) Figures {
 		}
 	}
 	return seen
-}
-
-// sleep returns false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-timer.Done()
-	return ctx.Err() == nil
 }

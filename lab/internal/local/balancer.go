@@ -107,22 +107,18 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // fail answers a request that no replica answered.
 func (b *Balancer) fail(w http.ResponseWriter, r *http.Request, err error) {
-	// A write fails when the client has closed its connection.
-	_ = problem.Write(w, b.problem(r.Method, err), "")
-}
-
-func (b *Balancer) problem(method string, err error) *problem.Error {
+	kind, detail := problem.NotApplied, "No replica of "+b.service+" takes requests. Nothing was changed."
 	switch {
 	case errors.Is(err, errNotSent):
-		return problem.NotApplied.New("No replica of "+b.service+" takes requests. Nothing was changed.", problem.Cause(err))
-	case isRead(method):
-		return problem.NotApplied.New(
-			"The replica of "+b.service+" was lost before it answered. The request changes nothing.", problem.Cause(err))
+	case isRead(r.Method):
+		detail = "The replica of " + b.service + " was lost before it answered. The request changes nothing."
 	default:
-		return problem.OutcomeUnknown.New(
-			"The replica of "+b.service+" was lost before it answered. The change may or may not have been made.",
-			problem.Cause(err))
+		kind = problem.OutcomeUnknown
+		detail = "The replica of " + b.service + " was lost before it answered. The change may or may not have been made."
 	}
+
+	// A write fails when the client has closed its connection.
+	_ = problem.Write(w, kind.New(detail, problem.Cause(err)), "")
 }
 
 // errNotSent reports that the request was sent to no replica.
