@@ -110,6 +110,7 @@ prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
 
 prove-ha: build ## The same while Patroni moves the database ten times (Debian's patroni and etcd-server; skipped without them)
+	go test -tags=ha -count=1 ./lab/internal/patroni
 	./bin/rowlock prove --faults ha --for 4m $(ARGS)
 
 # One at a time: on a small machine the servers and replicas of all are too many for a move of a shard to be short.
