@@ -21,7 +21,8 @@ func newBench(p process) *cobra.Command {
 		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
 			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints and saves the report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.Service = targets.Counts; len(args) > 0 {
+			o.Service = targets.Counts
+			if len(args) > 0 {
 				o.Service, args = args[0], args[1:]
 			}
 			if err := noWords(cmd, args); err != nil {
@@ -30,22 +31,19 @@ func newBench(p process) *cobra.Command {
 			if to.page != "" && (o.Quick || o.Trace || o.Bloat > 0 || len(o.Only) > 0) {
 				return usageError{"bench: --publish is for whole measurements, without --quick, --trace, --bloat and --only"}
 			}
-			if to.from != "" {
-				return to.publish(o.Service, p)
-			}
 			if err := o.Validate(); err != nil {
 				return usageError{fmt.Sprintf("bench: %v", err)}
 			}
 			return runBench(cmd.Context(), o, to, p)
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second,
 		"length of a run; of an open loop three times that, of the sweep 2s at most")
 	flags.StringVar(&to.folder, "out", to.folder, "folder for the JSON report; empty for none")
 	flags.StringVar(&to.page, "publish", "", "page to put the tables and the plot into: docs/performance.md")
-	flags.StringVar(&to.from, "from", "", "JSON report to publish instead of measuring")
 	flags.StringVar(&o.Peer, "peer", "", "of iidy: program of the older IIDY (github.com/manniwood/iidy) to compare with")
 	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
 	flags.DurationVar(&o.Bloat, "bloat", 0, "of counts: watch the tables of keys, which live for 1m, for so long: 10m")
@@ -59,26 +57,6 @@ func newBench(p process) *cobra.Command {
 type benchOutput struct {
 	folder string // of the JSON report; empty for none
 	page   string // that has the tables; empty for none
-	from   string // JSON report that is published instead of a new one; empty for none
-}
-
-// publish puts a saved report into the page.
-func (to benchOutput) publish(service string, p process) error {
-	if to.page == "" {
-		return usageError{"bench: --from is for --publish"}
-	}
-	report, err := bench.Load(to.from)
-	if err != nil {
-		return err
-	}
-	if o := report.Options; o.Service != service || o.Quick || o.Trace || o.Bloat > 0 || len(o.Only) > 0 {
-		return usageError{fmt.Sprintf("bench: %s holds no whole measurement of %s", to.from, service)}
-	}
-	if err := report.Publish(to.page); err != nil {
-		return err
-	}
-	say(p.stdout, "Published: %s", to.page)
-	return nil
 }
 
 // runBench measures a service, and prints and saves the report. A missed bar is printed and is no error; a state that
@@ -88,8 +66,8 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: out,
 		Line: func(replica string, line []byte) {
-			// That the bench is the superuser of its own servers is no news.
-			if text, ok := readable(line, false); ok && !strings.Contains(text, "unsafe database setting") {
+			// Expected here: the bench is the superuser of its servers.
+			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
 				out.say("%s | %s", replica, text)
 			}
 		},
@@ -97,11 +75,12 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 	if report == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
-	err = errors.Join(err, report.WriteTable(p.stdout))
+
+	say(p.stdout, "%s", report.Markdown(""))
 	if to.folder != "" {
 		path, saveErr := report.Save(to.folder)
 		if saveErr == nil {
-			say(p.stdout, "\nReport: %s", path)
+			say(p.stdout, "Report: %s", path)
 		}
 		err = errors.Join(err, saveErr)
 	}

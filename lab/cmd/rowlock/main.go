@@ -17,7 +17,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,12 +74,14 @@ func newRoot(p process) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{strings.TrimPrefix(cmd.Name()+": "+err.Error(), "rowlock: ")}
 	})
+
 	root.AddCommand(
 		newUp(p), newBench(p), newProve(p), newMutationTest(p), newCheck(p), newDrive(p), newWithPostgres(p), newVersion(),
 	)
@@ -152,7 +157,7 @@ func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
 		cobra.FixedCompletions(targets.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// seedFlag defines --seed, whose default value is drawn anew for each run.
+// seedFlag defines --seed, whose default is a new random value for each run.
 func seedFlag(flags *pflag.FlagSet, seed *uint64) {
 	flags.Uint64Var(seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
 	flags.Lookup("seed").DefValue = "random"
@@ -170,4 +175,28 @@ func choose(names []string) ([]targets.Service, error) {
 // say writes a line. An error of w is ignored: the work goes on without a reader.
 func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // it writes a line
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
+}
+
+// newSignals turns signals into stops: the first one ends ctx, the second one ends hurry, the third one has its default
+// effect. SIGHUP, of a closed terminal, counts too, so that no server is left behind.
+func newSignals() (ctx, hurry context.Context, stop func()) {
+	received := make(chan os.Signal, 2)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	hurry, now := context.WithCancel(context.Background())
+	go func() {
+		cancel(fmt.Errorf("received %v: %w", <-received, context.Canceled))
+		<-received
+		now()
+		signal.Stop(received)
+	}()
+	return ctx, hurry, func() { signal.Stop(received) }
+}
+
+// stopTimeout bounds the end of what a command runs when it is over or was interrupted.
+const stopTimeout = 30 * time.Second
+
+// stopping returns a context to stop processes in: it ends after stopTimeout or with the second Ctrl-C.
+func (p process) stopping() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.hurry, stopTimeout)
 }

@@ -2,26 +2,25 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for line, wants := range map[string][]string{
-		"":                     {"Usage:", "mutation-test", "with-postgres"},
-		"--help":               {"Usage:"},
-		"up --help":            {"--replicas", "--data", "--service", "DATABASE_URL"},
-		"with-postgres --help": {"ROWLOCK_TEST_DATABASE_URL", "Usage:"},
-		"mutation-test --help": {"bites"},
-		"bench iidy --help":    {"--runs int", "(default 3)"},
-		"check --help":         {"--counts URL", "TRACEPARENT"},
-		"version":              {"rowlock "},
+		"":             {"Usage:", "mutation-test", "with-postgres"},
+		"up --help":    {"--replicas", "--data", "--service", "DATABASE_URL"},
+		"check --help": {"--counts URL", "TRACEPARENT"},
+		"version":      {"rowlock "},
 	} {
 		status, said := runHere(t, nil, line)
 		for _, want := range wants {
@@ -37,40 +36,45 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for status, lines := range map[int]map[string]string{
 		exitUsage: {
-			"dance":                          `unknown command "dance"; see rowlock --help`,
-			"up --replicas 0":                "--replicas 0 is not between 1 and 40",
-			"up --replicas x":                "invalid argument",
-			"up counts":                      `rowlock: up: unexpected argument "counts"`,
-			"up --service tea":               `there is no service "tea"; the services are counts`,
-			"up --fresh":                     "--fresh empties the private PostgreSQL, but DATABASE_URL",
-			"with-postgres":                  "needs a command",
-			"with-postgres --":               "needs a command",
-			"prove --service tea":            `"tea"`,
-			"prove counts":                   `"counts"`,
-			"prove --replicas 1":             "--replicas",
-			"prove --faults storm":           `"storm"`,
-			"prove --for 10s":                "less than",
-			"bench tea":                      `"tea"`,
-			"bench counts uniform":           `rowlock: bench: unexpected argument "uniform"`,
-			"bench counts --runs 0":          "runs",
-			"bench counts --only x --runs 0": `"x"`,
-			"bench counts --duration 10ms":   "duration",
-			"bench counts --fast":            "--fast",
-			"mutation-test --mutant tea":     `"tea"`,
-			"bites tea":                      `"tea"`,
-			"mutation-test":                  "go.work", // which is not here
-			"check":                          "at least one service",
-			"check --gin=http://x":           "unknown flag: --gin",
-			"drive counts":                   "drive needs a service (counts, events",
-			"drive --rate=x counts http://x": "invalid argument",
-			"drive --rate=0 counts http://x": "drive: rate and clients must be at least 1",
-			"drive gin http://x":             `no service "gin"`,
-			"bench iidy --only delete-8":     "the scenario delete-8 needs add-8",
-			"bench counts --peer x":          "a peer is measured with iidy alone",
-			"bench --quick --publish x.md":   "--publish is for whole measurements",
-			"bench --from x.json":            "--from is for --publish",
-			"bench payments --only replays":  "the scenario replays needs new-keys",
-			"check --iidy-internal=http://x": "unknown flag", // it has no internal API
+			"dance":                        `unknown command "dance"; see rowlock --help`,
+			"up --replicas 0":              "--replicas 0 is not between 1 and 40",
+			"up --replicas x":              "invalid argument",
+			"up counts":                    `rowlock: up: unexpected argument "counts"`,
+			"up --service tea":             `there is no service "tea"; the services are counts`,
+			"up --fresh":                   "--fresh empties the private PostgreSQL, but DATABASE_URL",
+			"with-postgres":                "needs a command",
+			"prove --replicas 1":           "--replicas",
+			"prove --faults storm":         `"storm"`,
+			"prove --for 10s":              "less than",
+			"prove --dsn=":                 "prove: --dsn is empty",
+			"prove --dsn mysql://u:p@h/db": "prove: --dsn: it is no URL",
+			"prove postgres://u:p@h/db":    "a URL must follow its flag",
+			"prove --dsn postgres://u@h/db --faults restart":     "only the owner of the server",
+			"prove --faults citus-move":                          "only with it; not citus-move",
+			"prove --cluster citus --faults kill":                "only with it; not kill",
+			"prove --cluster citus --faults earthquake":          "there is no fault",
+			"prove --cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
+			"prove --cluster citus --dsn postgres://u@h/db":      "servers of its own",
+			"prove --cluster citus --service events":             "no chosen service runs on Citus",
+			"prove --cluster citus --service counts --for 1m20s": "less than 8s",
+			"bench counts uniform":                               `rowlock: bench: unexpected argument "uniform"`,
+			"bench counts --runs 0":                              "runs",
+			"bench counts --only x --runs 0":                     `"x"`,
+			"bench counts --duration 10ms":                       "duration",
+			"bench counts --fast":                                "--fast",
+			"mutation-test --mutant tea":                         `"tea"`,
+			"mutation-test":                                      "go.work", // which is not here
+			"check":                                              "at least one service",
+			"check --gin=http://x":                               "unknown flag: --gin",
+			"drive counts":                                       "drive needs a service (counts, events",
+			"drive --rate=0 counts http://x":                     "drive: rate and clients must be at least 1",
+			"drive gin http://x":                                 `no service "gin"`,
+			"bench iidy --only delete-8":                         "the scenario delete-8 needs add-8",
+			"bench counts --peer x":                              "a peer is measured with iidy alone",
+			"bench --quick --publish x.md":                       "--publish is for whole measurements",
+			"bench iidy --trace":                                 "trace is measured with counts alone",
+			"bench payments --only replays":                      "the scenario replays needs new-keys",
+			"check --iidy-internal=http://x":                     "unknown flag", // it has no internal API
 		},
 		exitError: {
 			"with-postgres -- no-such-program":        `cannot run "no-such-program"`,
@@ -145,4 +149,25 @@ func TestWithPostgres(t *testing.T) {
 			t.Errorf("status %d: %s", status, r.output())
 		}
 	})
+}
+
+// The bench of events, once through what differs from the other benches: two sizes, workers, MariaDB.
+func TestBenchOfEvents(t *testing.T) {
+	t.Parallel()
+
+	dir := folder(t)
+	// Without it the bench leaves MariaDB out; in CI it must not.
+	_, err := localmaria.Start(t.Context(), localmaria.Options{Parent: dir + "/none"})
+	if errors.Is(err, localmaria.ErrNotInstalled) && config.Environ()["CI"] != "true" {
+		t.Skip(err)
+	}
+
+	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,mariadb-work-4")
+	if status := r.end(); status != 0 {
+		t.Fatalf("it ended with status %d", status)
+	}
+
+	if !strings.Contains(r.output(), "sum exact") {
+		t.Error("the sum of what the workers did is not exact")
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ func newMutationTest(p process) *cobra.Command {
 	for i, mutant := range prove.Mutants() {
 		all[i] = mutant.Name
 	}
+
 	cmd := &cobra.Command{
 		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
 		Short: "Build known mistakes into the services and check that prove finds each within a minute",
@@ -55,6 +57,7 @@ func newMutationTest(p process) *cobra.Command {
 			return m.run(cmd.Context())
 		},
 	}
+
 	flags := cmd.Flags()
 	flags.StringArrayVar(&chosen, "mutant", nil,
 		"build in this mutant instead of all; may be repeated: "+strings.Join(all, ", "))
@@ -71,7 +74,6 @@ func (m mutationTest) run(ctx context.Context) error {
 		return usageError{"mutation-test builds services from source: run it in the folder with go.work"}
 	}
 	var names, windows, missed []string
-	tested := 0
 	for _, mutant := range m.mutants {
 		say(m.stdout, "%s: %s in %s, window %s", mutant.Name, mutant.What, mutant.Service, mutant.Window)
 		found, took, err := m.test(ctx, mutant)
@@ -87,10 +89,10 @@ func (m mutationTest) run(ctx context.Context) error {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Name, mutantTimeout, err)
 			missed = append(missed, mutant.Name)
 		}
-		tested++
 		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
 	}
-	if tested == 0 {
+
+	if names == nil {
 		say(m.stdout, "No mutant could be tested here.")
 		return nil
 	}
@@ -99,11 +101,12 @@ func (m mutationTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	sound, err := m.prove(ctx, names, "none", &proof{proveOptions: proveOptions{Setup: prove.Setup{Windows: schedule}}})
 	if sound == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
-	return errors.Join(m.conclude(tested, missed, sound), err)
+	return errors.Join(m.conclude(len(names), missed, sound), err)
 }
 
 // conclude fails when a mutant was not found, or when a check failed without a mutant.
@@ -138,9 +141,11 @@ func (m mutationTest) test(
 		}
 		run.Windows = append(run.Windows, again...)
 	}
+
 	begin := time.Now()
 	run.Enough = func(r *prove.Report) bool {
-		if took = time.Since(begin); took <= mutantTimeout {
+		took = time.Since(begin)
+		if took <= mutantTimeout {
 			found = mutant.FoundBy(r)
 		}
 		return found != nil || took > mutantTimeout
@@ -186,31 +191,58 @@ func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path stri
 	return path, local.Build(ctx, ".", mutant.Service, path, m.stderr, "-overlay", replacement)
 }
 
-// overlay writes a file for go build -overlay into the folder and returns its path. With it the compiler reads the
-// mutant's file in the place of the one that it replaces, in the source tree root.
+// overlay makes the mistake in a copy of the file that the mutant's diff names, below root. It returns the path of a
+// file for go build -overlay, by which the compiler reads the copy instead. Both are in the folder.
 func overlay(root, folder string, mutant prove.Mutant) (path string, err error) {
-	var files [2]string
-	for i, name := range []string{mutant.Replaces, mutant.File()} {
-		if files[i], err = filepath.Abs(filepath.Join(root, name)); err != nil {
-			return "", fmt.Errorf("mutation-test: %w", err)
-		}
-
-		// The go command would add a file that is not there, and build a service without the mistake.
-		if _, err = os.Stat(files[i]); err != nil {
-			return "", fmt.Errorf("mutation-test: mutant %s: %w", mutant.Name, err)
-		}
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return "", fmt.Errorf("mutation-test: %w", err)
 	}
+	diff, err := os.ReadFile(filepath.Join(root, mutant.File()))
+	if err != nil {
+		return "", fmt.Errorf("mutation-test: %w", err)
+	}
+	header, hunks, _ := strings.Cut(string(diff), "\n@@ ")
+	_, name, _ := strings.Cut(header, "+++ b/")
+	right, wrong := filepath.Join(root, name), filepath.Join(folder, filepath.Base(name))
 
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {files[0]: files[1]}})
+	text, err := os.ReadFile(right)
 	if err == nil {
-		err = os.MkdirAll(folder, 0o755)
+		text, err = patch(text, hunks)
 	}
+	if err != nil {
+		return "", fmt.Errorf("mutation-test: %s: %w", mutant.File(), err)
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {right: wrong}})
 	path = filepath.Join(folder, "overlay.json")
-	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
-	}
+	err = errors.Join(err, os.MkdirAll(folder, 0o755),
+		os.WriteFile(wrong, text, 0o600), os.WriteFile(path, list, 0o600))
 	if err != nil {
 		return "", fmt.Errorf("mutation-test: %w", err)
 	}
 	return path, nil
+}
+
+// patch applies the hunks of a unified diff. The lines of each must be found exactly once. Their numbers do not matter,
+// so changes elsewhere in the file do no harm.
+func patch(text []byte, hunks string) ([]byte, error) {
+	for hunk := range strings.SplitSeq(strings.TrimSuffix(hunks, "\n"), "\n@@ ") {
+		_, lines, _ := strings.Cut(hunk, "\n")
+		var before, after []byte
+		for line := range strings.Lines(lines + "\n") {
+			text := strings.TrimLeft(line[:1], " +-") + line[1:] // an empty line of context may have lost its space
+			if line[0] != '+' {
+				before = append(before, text...)
+			}
+			if line[0] != '-' {
+				after = append(after, text...)
+			}
+		}
+
+		if n := bytes.Count(text, before); n != 1 {
+			return nil, fmt.Errorf("%d places have the lines\n%s", n, before)
+		}
+		text = bytes.Replace(text, before, after, 1)
+	}
+	return text, nil
 }

@@ -2,21 +2,31 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/remote"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localcitus"
+	"github.com/rowlock/rowlock/platform/localmaria"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -51,6 +61,7 @@ func newProve(p process) *cobra.Command {
 			return runProve(cmd.Context(), p, o)
 		},
 	}
+
 	flags := cmd.Flags()
 	serviceFlag(cmd, &names, "prove")
 	flags.IntVar(&o.Replicas, "replicas", 3, "replicas of each service")
@@ -61,6 +72,7 @@ func newProve(p process) *cobra.Command {
 		"comma-separated fault windows: "+strings.Join(prove.NamedOnly(), ",")+
 			", which run on servers of their own and only when they are named, or some of the usual "+
 			strings.Join(prove.Names(), ",")+"; with --cluster some of "+strings.Join(prove.OnCitus(), ","))
+
 	flags.StringVar(&o.cluster, "cluster", "",
 		"`citus`: a coordinator with two workers, and fault windows of its own, for the services that run on it")
 	flags.StringVar(&o.dsn, "dsn", "",
@@ -78,30 +90,34 @@ func (o *proveOptions) schedule() (err error) {
 	if err := o.checkCluster(); err != nil {
 		return err
 	}
+
 	parts := prove.Parts(o.faults)
 	length := o.length / time.Duration(max(parts, 1))
 	if length < shortestWindow {
 		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, parts, shortestWindow)}
 	}
+
 	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {
 		return usageError{"prove: " + err.Error()}
 	}
 	o.Windows = slices.DeleteFunc(o.Windows, func(w prove.Window) bool {
 		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return s.Name == w.Needs() })
 	})
+
 	if len(o.Windows) == 0 {
 		return usageError{"prove: no chosen service takes part in that, so there is nothing to run"}
 	}
 	if o.dsn != "" {
 		o.Windows = slices.DeleteFunc(o.Windows, prove.Window.NeedsOwner)
 	}
+
 	if len(o.Windows) == 0 {
 		return usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
 	}
 	return nil
 }
 
-// checkCluster checks that the windows are those of the cluster, and names all of them where none is named.
+// checkCluster checks that the windows belong to the cluster, and names all of them where none is named.
 func (o *proveOptions) checkCluster() error {
 	onCitus := o.cluster == string(sqldb.ClusterCitus)
 	for _, name := range o.faults {
@@ -110,6 +126,7 @@ func (o *proveOptions) checkCluster() error {
 				strings.Join(prove.OnCitus(), ", "), name)}
 		}
 	}
+
 	switch {
 	case o.cluster == "":
 		return nil
@@ -145,21 +162,30 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	return conclude(report, err, o.Out, p)
 }
 
-// groups runs the windows, those with servers of their own after the others. The report is nil when nothing could
+// proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
+type proof struct {
+	process
+	proveOptions
+
+	remote *remote.Session // nil: a private server
+	// binaries replace the usual ones, by the service's name.
+	binaries map[string]string
+	maria    bool           // run events on MariaDB too, where it is installed
+	leave    []func() error // remove what the run has made, the last one first
+}
+
+// groups runs the windows, windows that need their own servers after the others. The report is nil when nothing could
 // start.
 func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 	for _, windows := range prove.Groups(v.Windows) {
 		part := *v
 		part.Windows = windows
 		report, err := part.run(ctx)
-		if errors.Is(err, patroni.ErrNotInstalled) {
-			say(v.stdout, "The window %s is skipped: %v.", windows[0].Name, patroni.ErrNotInstalled)
+		if errors.Is(err, patroni.ErrNotInstalled) || errors.Is(err, localcitus.ErrNotInstalled) {
+			say(v.stdout, "Windows from %s on are skipped: %v.", windows[0].Name, err)
 			continue
 		}
-		if errors.Is(err, localcitus.ErrNotInstalled) {
-			say(v.stdout, "The windows on a Citus cluster are skipped: %v.", localcitus.ErrNotInstalled)
-			continue
-		}
+
 		switch {
 		case whole == nil:
 			whole = report
@@ -175,7 +201,7 @@ func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 	return whole, nil
 }
 
-// conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.
+// conclude saves the report and prints the results. The error of a run that left something behind comes last.
 func conclude(report *prove.Report, err error, out string, p process) error {
 	if out != "" {
 		err = errors.Join(saveProof(report, out), err)
@@ -184,8 +210,8 @@ func conclude(report *prove.Report, err error, out string, p process) error {
 	return errors.Join(summarize(report, p), err)
 }
 
-// summarize prints what holds and what does not. A promise that was broken is a violation;
-// a run that failed by itself is an error like others.
+// summarize prints what holds and what does not. A promise that was broken is a violation; a run that failed without
+// that is an ordinary error.
 func summarize(report *prove.Report, p process) error {
 	failures := report.Failures()
 	say(p.stdout, "")
@@ -205,7 +231,7 @@ func summarize(report *prove.Report, p process) error {
 	return violation{report.Seed}
 }
 
-// violation reports that a promise was broken. It has an exit status of its own.
+// violation reports that a promise was broken. It has its own exit status.
 type violation struct{ seed uint64 }
 
 func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed %d", v.seed) }
@@ -228,5 +254,240 @@ func saveProof(report *prove.Report, dir string) error {
 	if err != nil {
 		return fmt.Errorf("prove: save the proof: %w", err)
 	}
+	return nil
+}
+
+// run prepares the services in databases of the run, runs the windows and removes
+// everything. The report is nil when the run could not start.
+func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
+	defer func() {
+		for _, leave := range slices.Backward(v.leave) {
+			err = errors.Join(err, leave())
+		}
+	}()
+
+	v.Path = v.environ["PATH"]
+	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
+	switch own := v.Windows[0].Servers(); {
+	case v.remote != nil:
+		err = v.onRemote(ctx)
+	case own == prove.Distributed:
+		err = v.onCitus(ctx)
+	case own != "":
+		err = v.onPair(ctx, own)
+	default:
+		err = v.onPrivate(ctx)
+	}
+
+	for _, s := range v.chosen {
+		if err == nil {
+			err = v.prepare(ctx, s)
+		}
+	}
+
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	return prove.Run(ctx, v.Setup)
+}
+
+// onLeave has stop called at the end of the run.
+func (v *proof) onLeave(stop func(ctx context.Context) error) {
+	v.leave = append(v.leave, func() error {
+		ctx, cancel := v.stopping()
+		defer cancel()
+		return stop(ctx)
+	})
+}
+
+// prepare makes a service's roles and tables.
+func (v *proof) prepare(ctx context.Context, s targets.Service) (err error) {
+	path := v.binaries[s.Name]
+	if path == "" {
+		if path, err = local.Binary(ctx, s.Name, v.stderr); err != nil {
+			return err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	environ := v.replicaEnviron()
+	maps.Copy(environ, s.Environ)
+	schema := local.SchemaOf(s)
+	if v.remote != nil {
+		schema = v.remote.Schema(schema)
+	}
+
+	if v.Citus != nil {
+		environ["DB_CLUSTER"], schema.LockTimeout = string(sqldb.ClusterCitus), prove.LockTimeout()
+	}
+	if err := local.Provision(ctx, path, v.Admin, schema, environ); err != nil {
+		return err
+	}
+
+	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
+	v.Services = append(v.Services, prepared)
+	if s.Name == targets.Events && v.maria {
+		err = v.onMariaDB(ctx, prepared)
+	}
+	if errors.Is(err, localmaria.ErrNotInstalled) {
+		v.Notes = append(v.Notes, "no MariaDB server is installed: events run on PostgreSQL alone")
+		return nil
+	}
+	return err
+}
+
+// replicaEnviron returns the environment of the replicas, without what names another
+// server and without the administrator's name and password.
+func (v *proof) replicaEnviron() map[string]string {
+	env := local.Environ(v.environ)
+	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "OTEL_") })
+	return env
+}
+
+// onRemote makes the run's database on the server of --dsn.
+func (v *proof) onRemote(ctx context.Context) error {
+	v.onLeave(v.remote.Drop)
+	v.Admin, v.TLS, v.Shared = v.remote.Admin, v.remote.TLS, v.remote.Server
+	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.Shared, v.remote.Name)
+	err := v.remote.Create(ctx)
+	v.Notes = append(v.Notes, "window restart: only the owner of the server can restart it", "events on MariaDB")
+	v.Notes = append(v.Notes, v.remote.Notes...)
+	return err
+}
+
+// onPrivate starts a server for the run and makes the database there.
+func (v *proof) onPrivate(ctx context.Context) error {
+	server, err := local.StartPostgres(ctx, database, v.postgres())
+	if err != nil {
+		return err
+	}
+	v.Server, v.Admin = server, server.URL(database)
+	v.onLeave(server.Stop)
+	return nil
+}
+
+// postgres returns the options of a server for the run.
+func (v *proof) postgres() localpg.Options {
+	return localpg.Options{
+		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
+		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
+	}
+}
+
+// servers are a primary and a standby.
+type servers interface {
+	fault.Cluster
+	// URL returns the URL of a database, which names both.
+	URL(database string) string
+	Stop(ctx context.Context) error
+}
+
+// onPair starts a primary and a standby for the run and makes the database there.
+func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
+	const holdBack = time.Second // in which every service acknowledges something
+	var pair servers
+	switch own {
+	case prove.Managed:
+		pair, err = patroni.Start(ctx, database, v.postgres())
+	case prove.HeldBack:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), holdBack)
+	case prove.Synchronous:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
+	case prove.Distributed: // see onCitus
+	}
+
+	if err != nil {
+		return err
+	}
+	v.Cluster, v.Admin, v.maria = pair, pair.URL(database), false
+	v.onLeave(pair.Stop)
+	return nil
+}
+
+// onCitus starts a Citus cluster for the run, for the services that run on it, and makes the database there.
+func (v *proof) onCitus(ctx context.Context) (err error) {
+	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s targets.Service) bool {
+		away := !prove.RunsOnCitus(s.Name)
+		if away {
+			v.Notes = append(v.Notes, s.Name+": it runs on one primary alone")
+		}
+		return away
+	})
+	if v.Citus, err = fault.StartCitus(ctx, database, v.postgres()); err != nil {
+		return err
+	}
+	v.Server, v.Admin, v.maria = v.Citus.Coordinator(), v.Citus.URL(), false
+	v.onLeave(v.Citus.Stop)
+	return nil
+}
+
+// openRemote checks that the server of --dsn can take the run, if there is one.
+func (v *proof) openRemote(ctx context.Context) (err error) {
+	if v.dsn == "" {
+		return nil
+	}
+	v.remote, err = remote.Open(ctx, v.dsn, v.mostConnections())
+	if err != nil && ctx.Err() == nil {
+		return usageError{"prove: --dsn: " + err.Error()}
+	}
+	return err
+}
+
+// mostConnections returns how many connections the run may open at once: every pool full,
+// and those of one more replica of each service, which starts while another one ends.
+func (v *proof) mostConnections() (n int) {
+	const (
+		ourselves = 8 // the prover's pool
+		workers   = 3
+	)
+	pool, err := strconv.Atoi(v.environ["DB_MAX_OPEN_CONNS"])
+	if err != nil || pool < 1 {
+		pool = 8
+	}
+	n = ourselves
+	for _, s := range v.chosen {
+		n += (v.Replicas + 1) * (pool + s.SecondPool)
+		if s.Worker != "" {
+			n += workers * pool
+		}
+	}
+	return n
+}
+
+// onMariaDB starts a private MariaDB server with events' tables, and an account that can
+// only change rows. s is events on PostgreSQL.
+func (v *proof) onMariaDB(ctx context.Context, s prove.Service) error {
+	server, err := localmaria.Start(ctx, localmaria.Options{Parent: os.TempDir()})
+	if err != nil {
+		return err
+	}
+	v.leave = append(v.leave, server.Stop)
+	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
+	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return err
+	}
+	v.leave = append(v.leave, db.Close)
+
+	const account = "events_app"
+	password := rand.Text()
+	s.Environ = maps.Clone(s.Environ)
+	s.Environ["DATABASE_URL"] = server.URL(s.Name)
+	err = errors.Join(
+		local.Execute(ctx, db, `CREATE DATABASE `+s.Name), local.Migrate(ctx, s.Path, s.Environ),
+		local.Execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
+		local.Execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
+	if err != nil {
+		return fmt.Errorf("prepare MariaDB: %w", err)
+	}
+	u, err := url.Parse(server.URL(s.Name))
+	if err != nil {
+		return errors.New("the URL of MariaDB cannot be read") // err may quote the password
+	}
+	u.User = url.UserPassword(account, password)
+	s.Environ["DATABASE_URL"] = u.String()
+	s.Name, s.Maria = prove.EventsOnMariaDB, &fault.MariaDB{Server: server, DB: db}
+	v.Services = append(v.Services, s)
 	return nil
 }

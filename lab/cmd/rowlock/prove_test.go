@@ -1,18 +1,234 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
+	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
+	"maps"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/remote"
+	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
+
+// The passwords of the test, none of which may be printed.
+const (
+	proverPassword    = "opensesame-71c4"
+	installedPassword = "installed-90aa"
+)
+
+// sharedServer is a server that others use: an installed Rowlock with its roles, and a session of it. It takes TLS
+// alone, ends idle transactions early, and does not track what its sessions do.
+type sharedServer struct {
+	super, prover string // URLs
+	bystander     *sql.Conn
+	pid           int
+	before        string
+}
+
+func openShared(t *testing.T) *sharedServer {
+	t.Helper()
+	f := &sharedServer{}
+	_, f.super = dbtest.TLSServer(t,
+		map[string]string{"idle_in_transaction_session_timeout": "400ms", "track_activities": "off"})
+	statements := []string{
+		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`,
+	}
+	for _, s := range targets.All() {
+		for _, role := range local.SchemaOf(s).RoleNames() {
+			statements = append(statements, `CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 17 PASSWORD '`+installedPassword+`'`)
+		}
+	}
+	conn, err := dbtest.Dial(t, f.super).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.ExecContext(t.Context(), strings.Join(statements, ";"))
+	if err = errors.Join(err, conn.Close(), local.Database(t.Context(), f.super, database)); err != nil {
+		t.Fatal(err)
+	}
+	f.prover = f.as(t, "prover", proverPassword, "postgres")
+	installed := dbtest.Dial(t, f.as(t, "counts_app", installedPassword, database))
+	if f.bystander, err = installed.Conn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.pid = f.backend(t)
+	f.before = f.inventory(t)
+	return f
+}
+
+func (f *sharedServer) as(t *testing.T, name, password, database string) string {
+	t.Helper()
+	u, err := url.Parse(f.super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User, u.Path = url.UserPassword(name, password), "/"+database
+	return u.String()
+}
+
+// backend returns the process that serves the bystander.
+func (f *sharedServer) backend(t *testing.T) (pid int) {
+	t.Helper()
+	if err := f.bystander.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		t.Errorf("the bystander's session: %v", err)
+	}
+	return pid
+}
+
+// inventory lists everything on the server that a run could leave behind or change: roles
+// with their passwords, memberships, databases, settings.
+func (f *sharedServer) inventory(t *testing.T) (all string) {
+	t.Helper()
+	err := dbtest.Dial(t, f.super).QueryRowContext(t.Context(), `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+		SELECT 'role ' || (a - 'oid')::text FROM (SELECT to_jsonb(r) AS a FROM pg_authid r) roles
+		UNION ALL SELECT 'member ' || roleid::regrole || ' ' || member::regrole FROM pg_auth_members
+		UNION ALL SELECT 'database ' || datname || datdba::regrole || coalesce(datacl::text, '') || datconnlimit
+			FROM pg_database
+		UNION ALL SELECT 'setting ' || s::text FROM pg_db_role_setting s
+		UNION ALL SELECT 'setting ' || name || setting FROM pg_settings WHERE source LIKE '%file') things (line)`).Scan(&all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// unharmed demands that everything is as it was.
+func (f *sharedServer) unharmed(t *testing.T) {
+	t.Helper()
+	if after := f.inventory(t); after != f.before {
+		t.Errorf("before\n%s\nafter\n%s", f.before, after)
+	}
+	if pid := f.backend(t); pid != f.pid {
+		t.Errorf("the bystander's session was process %d and is %d", f.pid, pid)
+	}
+	for _, s := range targets.All() {
+		for _, role := range local.SchemaOf(s).RoleNames() {
+			if err := dbtest.Dial(t, f.as(t, role, installedPassword, database)).PingContext(t.Context()); err != nil {
+				t.Errorf("%s cannot log in any more: %v", role, err)
+			}
+		}
+	}
+}
+
+// A run on a server that others use too does whatever does not need to own the server, by a role
+// that is no superuser, over TLS alone; when it is over the server is as it was.
+func TestProveRemote(t *testing.T) {
+	t.Parallel()
+	f := openShared(t)
+	dbtest.PgBouncer(t, f.prover, 1) // a window needs one: without it the test is skipped
+	chosen, err := choose([]string{targets.Counts, targets.Events})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var said bytes.Buffer
+	p := process{environ: config.Environ(), stdout: &said, stderr: &said, hurry: t.Context()}
+	// For another server, and not for the replicas.
+	p.environ["PGPASSWORD"], p.environ["DB_POOLER"] = proverPassword, "transaction"
+	run := proof{process: p, proveOptions: proveOptions{
+		Setup: prove.Setup{Replicas: 2, Clients: 4, Seed: 3, Out: dir}, chosen: chosen, dsn: f.prover,
+		length: 24 * time.Second, faults: []string{"restart", "pooler", "held"},
+	}}
+	if err := errors.Join(run.schedule(), run.openRemote(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	report, err := run.run(t.Context())
+	if report == nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	if err := conclude(report, err, dir, p); err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	f.unharmed(t)
+	texts := map[string]string{"the console": said.String()}
+	for _, name := range []string{"proof.html", "proof.json"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	for what, text := range texts {
+		for _, want := range []string{
+			"only the owner of the server can restart it", "deadlock_timeout", "track_activities is off", " at 127.0.0.1:",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", what, want, text)
+			}
+		}
+		if strings.Contains(text, proverPassword) {
+			t.Errorf("%s holds the password", what)
+		}
+	}
+}
+
+// A run that is interrupted leaves nothing behind, either. It is a superuser's: nothing but the run itself
+// keeps it from the roles and the sessions of others.
+func TestProveRemoteInterrupted(t *testing.T) {
+	t.Parallel()
+	f := openShared(t)
+	args := strings.Fields("prove --service counts --replicas 2 --clients 4 --faults exhausted --for 30s")
+	r := start(t, nil, append(args, "--out", "", "--dsn", f.super)...)
+	db := dbtest.Dial(t, f.super)
+	r.until("the run has ended sessions of its own", func() bool {
+		var ended int
+		err := db.QueryRowContext(t.Context(), `SELECT coalesce(sum(sessions_killed), 0) FROM pg_stat_database
+			WHERE starts_with(datname, $1)`, remote.Prefix).Scan(&ended)
+		return err == nil && ended > 0
+	})
+	r.signal(syscall.SIGINT)
+	if status := r.end(); status != exitError {
+		t.Errorf("it ends with status %d", status)
+	}
+	f.unharmed(t)
+}
+
+// Nothing that is about another server reaches a replica: it would write there.
+func TestReplicaEnviron(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{"PATH": "/bin", "DB_MAX_OPEN_CONNS": "7", "LOG_LEVEL": "debug"}
+	want := maps.Clone(environ)
+	for _, name := range []string{
+		"DATABASE_URL", "MIGRATE_DATABASE_URL", "PROCESSOR_DATABASE_URL", "ROWLOCK_TEST_DATABASE_URL", "DATABASE_URI",
+		"OTHER_DATABASE_URI", "DB_POOLER", "PGHOST", "PGPASSWORD", "PGSERVICE", "OTEL_EXPORTER_OTLP_HEADERS",
+		"INTERNAL_HTTP_ADDR",
+	} {
+		environ[name] = "elsewhere"
+	}
+	if got := (&proof{process: process{environ: environ}}).replicaEnviron(); !maps.Equal(got, want) {
+		t.Errorf("the replicas get %v, want %v", got, want)
+	}
+}
+
+// The most connections of a run are those that lab/README.md names.
+func TestMostConnections(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[int][]string{40: {targets.Counts}, 104: {targets.Payments, targets.Events}} {
+		chosen, err := choose(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := proof{proveOptions: proveOptions{Setup: prove.Setup{Replicas: 3}, chosen: chosen}}
+		if n := run.mostConnections(); n != want {
+			t.Errorf("%v: %d, want %d", names, n, want)
+		}
+	}
+}
 
 // A broken promise has an exit status of its own, which a run that fails by itself has not. What
 // is left behind stands in the last line of either, and does not hide what was found.
@@ -52,71 +268,39 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// proof waits for a run that succeeds and returns the report that it leaves in the folder, and its text.
-func (r *rowlock) proof(t *testing.T, dir string) (report prove.Report, raw []byte) {
-	t.Helper()
-	if status := r.end(); status != exitOK {
-		t.Fatalf("it ends with status %d", status)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "proof.json"))
-	if err == nil {
-		err = json.Unmarshal(raw, &report)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report, raw
-}
+// sourceTree is the root of the source tree, seen from here.
+const sourceTree = "../../.."
 
-// The windows on a cluster run with --cluster and only with it, on servers of the run, for a service that runs there.
-func TestScheduleOnCluster(t *testing.T) {
+// Every file of lab/mutants makes a mutant.
+func TestMutantsAreThere(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string]string{
-		"--faults citus-move":                          "only with it; not citus-move",
-		"--cluster citus --faults kill":                "only with it; not kill",
-		"--cluster citus --faults earthquake":          "there is no fault",
-		"--cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
-		"--cluster citus --dsn postgres://u@h/db":      "servers of its own",
-		"--cluster citus --service events":             "no chosen service runs on Citus",
-		"--cluster citus --service payments":           "no chosen service runs on Citus",
-		"--cluster citus --service pyggpot":            "no chosen service runs on Citus",
-		"--cluster citus --service counts --for 1m20s": "less than 8s",
-	} {
-		if status, text := runHere(t, nil, "prove "+line); status != exitUsage || !strings.Contains(text, want) {
-			t.Errorf("%s: status %d, it says %q, want %q", line, status, text, want)
-		}
+	var want []string
+	for _, mutant := range prove.Mutants() {
+		want = append(want, mutant.File())
 	}
-	chosen, err := choose(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := proveOptions{
-		Setup: prove.Setup{Replicas: 3, Clients: 8}, chosen: chosen, length: 4 * time.Minute, cluster: "citus",
-	}
-	if err := o.schedule(); err != nil || len(o.Windows) != len(prove.OnCitus()) || len(prove.Groups(o.Windows)) != 1 {
-		t.Errorf("%d windows, %v", len(o.Windows), err)
+	slices.Sort(want)
+	found, err := fs.Glob(os.DirFS(sourceTree), "lab/mutants/*")
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("lab/mutants has %q, want %q (%v)", found, want, err)
 	}
 }
 
-// A window of the real thing: the command starts a server and replicas, kills one,
-// and leaves a result that people and programs can read.
-func TestProve(t *testing.T) {
+// A change of a service can break a mutant, which nothing else compiles.
+func TestMutantsAreBuilt(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	const line = "prove --service counts --replicas 2 --clients 4 --faults kill --for 8s --seed 3 --out "
-	r := start(t, nil, strings.Fields(line+dir)...)
-	report, raw := r.proof(t, dir)
-	if len(report.Windows) != 1 || report.Seed != 3 || len(report.Failures()) != 0 ||
-		report.Windows[0].Services[0].Done[fault.Kill] == 0 {
-		t.Errorf("%s", raw)
-	}
-	for _, want := range []string{"Everything that was promised held", "kill -9 ("} {
-		if !strings.Contains(r.output(), want) {
-			t.Errorf("it does not say %q:\n%s", want, r.output())
+	for _, mutant := range prove.Mutants() {
+		replacement, err := overlay(sourceTree, t.TempDir(), mutant)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "proof.html"))
-	if err != nil || !strings.Contains(string(page), `id="result">Everything that was promised held.`) {
-		t.Errorf("the page says %s, %v", page, err)
+
+		// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", replacement,
+			"github.com/rowlock/rowlock/services/"+mutant.Service+"/internal/app")
+		// As make build, whose packages are in Go's cache.
+		cmd.Dir, cmd.Env = sourceTree, append(cmd.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", mutant.File(), err, out)
+		}
 	}
 }

@@ -47,6 +47,7 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if p.environ[testDatabaseURL] != "" {
 		return runCommand(ctx, p, p.environ, args)
 	}
+
 	server, err := localpg.Start(ctx, localpg.Options{
 		Progress: p.stderr, Environ: p.environ,
 		// Nothing is flushed to the disk. Only a loss of power would lose data: killed processes, the server's
@@ -56,6 +57,7 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return fmt.Errorf("start a test server: %w", err)
 	}
+
 	environ := maps.Clone(p.environ)
 	environ[testDatabaseURL] = server.URL("postgres")
 	err = runCommand(ctx, p, environ, args)
@@ -67,34 +69,21 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 // runCommand runs a command to its end. A terminal sends Ctrl-C to the command itself; a signal to this process alone
 // is passed on as SIGTERM, a second one as SIGKILL.
 func runCommand(ctx context.Context, p process, environ map[string]string, args []string) error {
-	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is ended by SIGTERM first
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
 	cmd.Env = local.Variables(environ)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("run %s: %w", args[0], err)
+	cmd.Cancel = func() error {
+		context.AfterFunc(p.hurry, func() { _ = cmd.Process.Kill() }) // fails when it has ended
+		return cmd.Process.Signal(syscall.SIGTERM)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGTERM) // fails when the command has just ended
-		select {
-		case err = <-ended:
-		case <-p.hurry.Done():
-			_ = cmd.Process.Kill()
-			err = <-ended
-		}
-	}
-	return commandStatus(args[0], err)
+	return commandStatus(args[0], cmd.Run())
 }
 
 // commandStatus returns the status that a shell would report.
 func commandStatus(name string, err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, context.Canceled): // it still ended in order
 		return nil
 	case !ok:
 		return fmt.Errorf("run %s: %w", name, err)

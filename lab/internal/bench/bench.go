@@ -46,7 +46,7 @@ type Options struct {
 	Peer string `json:"peer,omitempty"`
 	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
 	Trace bool `json:"trace,omitempty"`
-	// Bloat is how long the tables of counts' keys are watched at full load instead; 0 for a usual bench.
+	// Bloat is the time for which the tables of counts' keys are watched at full load instead; 0 for a usual bench.
 	Bloat time.Duration `json:"bloat_ns,omitempty"`
 	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
 	// judged.
@@ -55,21 +55,24 @@ type Options struct {
 
 // Validate returns an error that names an option out of bounds.
 func (o Options) Validate() error {
+	if suites[o.Service] == nil {
+		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
+	}
 	scenarios := (&runner{Options: o}).suite().scenarios
 	names := make([]string, len(scenarios))
 	for i, s := range scenarios {
 		names[i] = s.wanted()
 	}
+
 	names = slices.Compact(names) // the sweep stands in a row
 	for _, s := range scenarios {
 		if s.needs != "" && slices.Contains(o.Only, s.Name) && !slices.Contains(o.Only, s.needs) {
 			return fmt.Errorf("the scenario %s needs %s before it: name both", s.Name, s.needs)
 		}
 	}
+
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
-	case len(scenarios) == 0:
-		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
 	case unknown >= 0:
 		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
 	case o.Trace && o.Service != targets.Counts:
@@ -121,22 +124,14 @@ func register(service string, s func(*runner) suite) bool { //nolint:unparam // 
 	return true
 }
 
-// suite returns the bench of the service, an empty one for an unknown service.
-func (r *runner) suite() suite {
-	if s, ok := suites[r.Service]; ok {
-		return s(r)
-	}
-	return suite{}
-}
+// suite returns the bench of the service.
+func (r *runner) suite() suite { return suites[r.Service](r) }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
 // everything. At the end of ctx the measurement ends; at the end of hurry, which outlives ctx, what has not stopped by
 // then is killed. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum
 // did not hold after all runs.
 func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	if o.Quick {
 		o.Runs, o.Duration = 1, time.Second
 	}
@@ -191,6 +186,7 @@ func (r *runner) rounds(ctx context.Context, scenarios []Scenario) (inexact erro
 				}
 				return errors.Join(fmt.Errorf("%s: %w", s.Name, err), inexact)
 			}
+
 			r.printf("%s\n", run.remarks())
 			if run.Sum != nil && !run.Sum.Holds() {
 				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.Name, round+1, *run.Sum))

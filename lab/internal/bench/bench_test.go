@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,19 +82,6 @@ func TestLostChangeIsFound(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreErrorsButExact(t *testing.T) {
-	t.Parallel()
-	report, err := (&fake{refuse: 10}).run(t, "open")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := report.Scenarios[0].Runs[0]
-	n := int64(run.Figures[errorCount])
-	if n == 0 || run.Errors["503"] != n || run.Sum.Refused < n {
-		t.Errorf("%d errors, %v, sum %+v", n, run.Errors, run.Sum)
-	}
-}
-
 func TestSumCheck(t *testing.T) {
 	t.Parallel()
 	for sum, want := range map[SumCheck]bool{
@@ -117,27 +105,6 @@ func TestSumCheck(t *testing.T) {
 	}
 }
 
-func TestValidateNamesWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	for want, change := range map[string]func(*Options){
-		"runs": func(o *Options) { o.Runs = 0 }, "duration": func(o *Options) { o.Duration = 1 },
-		`"lukewarm"`: func(o *Options) { o.Only = []string{"uniform", "lukewarm"} },
-		`"tea"`:      func(o *Options) { o.Service = "tea" },
-		"trace":      func(o *Options) { o.Service, o.Trace = targets.Iidy, true },
-		"peer":       func(o *Options) { o.Peer = "iidy" },
-		"add-8":      func(o *Options) { o.Service, o.Only = targets.Iidy, []string{Sweep, "get-8"} },
-	} {
-		o := Options{Service: targets.Counts, Runs: 3, Duration: time.Second}
-		if err := o.Validate(); err != nil {
-			t.Error(err)
-		}
-		change(&o)
-		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one that mentions %s", err, want)
-		}
-	}
-}
-
 // The tables that are compared have one fillfactor: the migration of counts begins with its own.
 func TestFillFactor(t *testing.T) {
 	t.Parallel()
@@ -148,5 +115,41 @@ func TestFillFactor(t *testing.T) {
 	found := regexp.MustCompile(`fillfactor\s*=\s*(\d+)`).FindStringSubmatch(string(text))
 	if len(found) == 0 || found[1] != strconv.Itoa(fillFactor) {
 		t.Errorf("the service's table has the fillfactor %q", found)
+	}
+}
+
+// A published report replaces its section of the page and leaves the rest, with a plot of the sweep beside it.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join(t.TempDir(), "page.md")
+	text := "before\n<!-- bench counts -->\nold\n<!-- end of bench -->\nafter\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	measured := []Result{{Figures: Figures{perSecond: 25_314, p50: 9.1, p99: 200, errorCount: 0}}}
+	r := Report{Options: Options{Service: targets.Counts, Runs: 3, Duration: time.Second}, Scenarios: []Scenario{
+		{Name: "pgbench", Title: "bare", Anchor: true, Runs: []Result{{Figures: Figures{perSecond: 10_000}}}},
+		{
+			Name: "uniform", Title: "all", Baseline: "pgbench", Runs: measured,
+			Bars: Figures{perSecond: 3}, Limits: Figures{p99: 200},
+		},
+		{Name: "sweep-1", Series: "counts", Callers: 1, Runs: measured},
+	}}
+	r.summarize()
+	if err := r.Publish(page); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := os.ReadFile(page)
+	plot, plotErr := os.ReadFile(filepath.Join(filepath.Dir(page), "page", "counts.svg"))
+	if err != nil || plotErr != nil || !strings.Contains(string(plot), "<polyline") {
+		t.Errorf("%v, %v, the plot is %.99q", err, plotErr, plot)
+	}
+	const row = "| all | 25,300 | 10,000 (pgbench) | 2.53 | 9.1 ms | 200 ms | 0 | " +
+		"at least 3 x (**missed**), p99 at most 200 ms |\n"
+	for _, want := range []string{"before\n<!-- bench counts -->\n", row, "<!-- end of bench -->\nafter\n"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the page lacks %q:\n%s", want, got)
+		}
 	}
 }

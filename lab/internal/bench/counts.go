@@ -1,14 +1,17 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
@@ -40,6 +43,7 @@ func newCounts(r *runner) suite {
 	case r.Bloat > 0:
 		return newBloat(r)
 	}
+
 	uniform := func() drive { return r.increases(r.rows(), 2) }
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
@@ -47,6 +51,7 @@ func newCounts(r *runner) suite {
 	batch := func(n int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.batches(n) })
 	}
+
 	open := func(d drive) drive {
 		d.Rate, d.Duration = float64(r.pick(10_000, 1000)), 3*r.Duration
 		return d
@@ -91,7 +96,7 @@ func newCounts(r *runner) suite {
 			Name: "batch-hot", Title: "changes, 100 a request, one hot item, 2 replicas, 32 callers", Baseline: bareIncr,
 			Bars: Figures{perSecond: 10}, run: batch(1),
 		},
-	}, r.sweep(updateScript(r.rows()), r.swept(targets.Counts, uniform))...)}
+	}, r.sweep(updateScript(r.rows()), r.loaded(targets.Counts, uniform))...)}
 }
 
 // newTrace drives replicas that differ in nothing but their sampling of traces.
@@ -143,14 +148,8 @@ func (r *runner) increases(n, replicas int) drive {
 func withKeys(d drive) drive {
 	next := d.Next
 	d.Next = func() []byte {
-		var id [16]byte
-		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
-		binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
-		plain := next()
-		const end = "\r\n" // of the header: the requests have no body
-		request := make([]byte, 0, len(plain)+64)
-		request = append(append(request, plain[:len(plain)-len(end)]...), "Idempotency-Key: "...)
-		return append(hex.AppendEncode(request, id[:]), end+end...)
+		header := bytes.TrimSuffix(next(), []byte("\r\n")) // the requests have no body
+		return fmt.Appendf(slices.Clip(header), "Idempotency-Key: %016x%016x\r\n\r\n", rand.Uint64(), rand.Uint64())
 	}
 	return d
 }
@@ -187,4 +186,66 @@ func updateScript(rows int) string {
 	return fmt.Sprintf(`\set id random(1, %d)
 UPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;
 `, rows)
+}
+
+const (
+	// bloatLife is the lifetime of keys, KEY_TTL, while the tables are watched: the least that the service takes. Then
+	// they have to stay as large as they are.
+	bloatLife = time.Minute
+	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.
+	leastBloat = 6 * bloatLife
+	// bloatLook is the time from one look at the tables to the next.
+	bloatLook = 10 * time.Second
+)
+
+// newBloat sends a fresh key with each request at full load, while keys come to their end as fast as they come in.
+func newBloat(r *runner) suite {
+	return suite{replicas: 1, prepare: r.prepareCounts, scenarios: []Scenario{{
+		Name: "bloat", Title: "uniform, 2 replicas, a fresh key on each request, which lives for a minute",
+		Bars: Figures{errorCount: 0, tablesGrowth: 1.1},
+		run: func(ctx context.Context) (Result, error) {
+			d := withKeys(r.increases(r.rows(), 2))
+			d.environ = map[string]string{"KEY_TTL": bloatLife.String()}
+			d.Duration = r.Bloat
+			watch, stop := context.WithCancel(ctx)
+			defer stop()
+			seen := make(chan Figures, 1)
+			go func() { seen <- r.watchTables(watch) }()
+			run, err := r.load(ctx, d)
+			if stop(); err == nil {
+				maps.Copy(run.Figures, <-seen)
+			}
+			return run, err
+		},
+	}}}
+}
+
+// tablesSQL returns the size of the tables of slots and keys with their indexes in MiB, and their live and dead rows.
+const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0, sum(n_live_tup), sum(n_dead_tup)
+	FROM pg_stat_user_tables WHERE schemaname = 'counts' AND relname IN ('slots', 'idempotency_keys')`
+
+// watchTables prints the size of the tables again and again until ctx ends, and returns its figures.
+func (r *runner) watchTables(ctx context.Context) Figures {
+	begin := time.Now()
+	seen, middle, last := Figures{}, 0.0, 0.0
+	r.printf("\n")
+	for fault.Wait(ctx, bloatLook) {
+		var mebi, live, dead float64
+		if row(ctx, r.url, tablesSQL, &mebi, &live, &dead) != nil {
+			continue
+		}
+		switch at := time.Since(begin); {
+		case at > 2*r.Bloat/3:
+			last = max(last, mebi)
+		case at > r.Bloat/3:
+			middle = max(middle, mebi)
+		}
+		r.printf("%10s: %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second), mebi, live, dead)
+		seen[tables] = mebi
+	}
+
+	if middle > 0 {
+		seen[tablesGrowth] = last / middle
+	}
+	return seen
 }

@@ -5,19 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
-// drive says how replicas are loaded, and what must come of it.
+// drive says how replicas are loaded, and what the result must be.
 type drive struct {
 	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
 	load.Config
 
 	// replicas is how many replicas are driven, at most one for each connection.
 	replicas int
-	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
+	// environ is set for replicas that run for this run alone and are driven instead of the service's own.
 	environ map[string]string
 	// peer is driven instead of the replicas.
 	peer *local.Status
@@ -39,7 +40,7 @@ func (r *runner) driving(next func() drive) func(context.Context) (Result, error
 	return func(ctx context.Context) (Result, error) { return r.load(ctx, next()) }
 }
 
-// load drives replicas, watches the processes meanwhile, and checks what must come of it.
+// load drives replicas, watches the processes during it, and checks the result.
 func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	driven := r.replicas
 	switch {
@@ -79,21 +80,15 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	run = runOf(result, <-observed)
 	items := max(d.items, 1)
 	run.Figures[perSecond] *= float64(items)
-	for _, replica := range driven {
-		if r.Trace {
-			sent, failed := local.Metric(ctx, replica.Admin, `rowlock_trace_spans_total{outcome="exported"}`)
-			run.Figures[spans] += sent
-			err = errors.Join(err, failed)
-		}
-	}
-	after, readErr := d.read(ctx)
+
+	after, err := d.read(ctx)
 	if d.state != nil {
 		if d.replay {
 			items = 0
 		}
 		run.check(result.Tally, items, reading{after.changes - before.changes, after.beside - before.beside})
 	}
-	return run, errors.Join(err, readErr)
+	return run, err
 }
 
 // reading holds what [drive.state] and [drive.beside] read, or by how much it grew.
@@ -141,3 +136,56 @@ func request(method, path, headers, body string) []byte {
 }
 
 const jsonHeader = "Content-Type: application/json\r\n"
+
+// Sweep names the scenarios of the sweep among [Options.Only].
+const Sweep = "sweep"
+
+// sweepRun is the measured part of each run of a sweep, at most: its figures show a course, and no bar is judged by
+// them.
+const sweepRun = 1500 * time.Millisecond
+
+// series measures one thing with a growing number of callers.
+type series struct {
+	// name labels the line in the plot.
+	name string
+	// run returns a run with as many callers, of a length.
+	run func(callers int, duration time.Duration) func(context.Context) (Result, error)
+}
+
+// sweep returns the scenarios that load each series with 1 to 256 callers, taking turns. The others are compared with
+// the first, which is pgbench.
+func (r *runner) sweep(script string, others ...series) (scenarios []Scenario) {
+	duration, levels := min(r.Duration, sweepRun), []int{1, 4, 16, 64, 256}
+	if r.Quick {
+		levels = []int{1, 16}
+	}
+	all := append([]series{{"pgbench", func(callers int, d time.Duration) func(context.Context) (Result, error) {
+		return r.timed(script, callers, d/warmupShare, d)
+	}}}, others...)
+
+	for _, callers := range levels {
+		baseline := ""
+		for i, one := range all {
+			s := Scenario{
+				Name: fmt.Sprintf("%s-%d-%d", Sweep, callers, i), Title: fmt.Sprintf("sweep of %s, callers: %d", one.name, callers),
+				Baseline: baseline, Series: one.name, Callers: callers, run: one.run(callers, duration),
+			}
+			scenarios = append(scenarios, s)
+			if i == 0 {
+				baseline = s.Name
+			}
+		}
+	}
+	return scenarios
+}
+
+// loaded returns the series of a load that changes rows.
+func (r *runner) loaded(name string, next func() drive) series {
+	return series{name, func(callers int, duration time.Duration) func(context.Context) (Result, error) {
+		return func(ctx context.Context) (Result, error) {
+			d := next()
+			d.Connections, d.Duration = callers, duration
+			return r.load(ctx, d)
+		}
+	}}
+}

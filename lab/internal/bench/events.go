@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
@@ -58,7 +59,7 @@ func newEvents(r *runner) suite {
 		{Name: "mariadb-lookup", Title: "MariaDB: GET /events/{id}, " + many, run: e.read(mariaLarge, e.lookup)},
 		{Name: "mariadb-work-1", Title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1)},
 		{Name: "mariadb-work-4", Title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2)},
-	}, r.sweep(eventScript, r.swept(targets.Events, post))...)}
+	}, r.sweep(eventScript, r.loaded(targets.Events, post))...)}
 }
 
 // prepare makes databases with processed events, those on MariaDB where it is installed.
@@ -69,6 +70,7 @@ func (e *events) prepare(ctx context.Context) error {
 		mysql     bool
 		processed map[string]int // by database
 	}
+
 	servers := []server{{e.postgres.URL, "postgres", false, map[string]int{small: e.few, large: e.many}}}
 	maria, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
 	switch {
@@ -78,6 +80,7 @@ func (e *events) prepare(ctx context.Context) error {
 	case !errors.Is(err, localmaria.ErrNotInstalled):
 		return fmt.Errorf("start MariaDB: %w", err)
 	}
+
 	e.tables = map[string]eventTable{own: {url: e.url}}
 	for _, s := range servers {
 		for name, processed := range s.processed {
@@ -130,7 +133,7 @@ func (e *events) add(name string) func(context.Context) (Result, error) {
 	})
 }
 
-// read sends GETs over one connection, so that the latency is that of the work and not of a queue.
+// read sends GETs over one connection, so that the latency shows the work and not a queue.
 func (e *events) read(name string, path func() string) func(context.Context) (Result, error) {
 	return e.on(name, func(ctx context.Context, t eventTable) (Result, error) {
 		return e.load(ctx, drive{replicas: 1, environ: map[string]string{"DATABASE_URL": t.url}, Config: load.Config{
@@ -147,23 +150,28 @@ func (e *events) claim(name string) func(context.Context) (Result, error) {
 	return e.on(name, func(ctx context.Context, t eventTable) (run Result, err error) {
 		query := t.sql(`SELECT count(*) FROM (SELECT id FROM events.events WHERE value IS NULL AND ctid >= '(0,0)'::tid
 			LIMIT 100 FOR UPDATE SKIP LOCKED) AS claimed`)
-		return run, local.WithConn(ctx, t.url, func(conn *sql.Conn) error {
-			run, err = e.oneByOne(func() (took time.Duration, err error) {
-				tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-				if err != nil {
-					return 0, fmt.Errorf("claim: %w", err)
-				}
-				claimed, begin := 0, time.Now()
-				err = tx.QueryRowContext(ctx, query).Scan(&claimed)
-				took = time.Since(begin)
-				if claimed != 100 {
-					err = errors.Join(fmt.Errorf("claim: %d events", claimed), err)
-				}
-				return took, errors.Join(err, tx.Rollback())
-			})
+		err = local.WithConn(ctx, t.url, func(conn *sql.Conn) error {
+			run, err = e.oneByOne(func() (time.Duration, error) { return claimOnce(ctx, conn, query) })
 			return err
 		})
+		return run, err
 	})
+}
+
+// claimOnce returns the time of the statement.
+func claimOnce(ctx context.Context, conn *sql.Conn, query string) (took time.Duration, err error) {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return 0, fmt.Errorf("claim: %w", err)
+	}
+
+	claimed, begin := 0, time.Now()
+	err = tx.QueryRowContext(ctx, query).Scan(&claimed)
+	took = time.Since(begin)
+	if claimed != 100 {
+		err = errors.Join(fmt.Errorf("claim: %d events", claimed), err)
+	}
+	return took, errors.Join(err, tx.Rollback())
 }
 
 // work lets n processes with n workers each work a backlog that is there when they start. It takes the time from the
@@ -179,6 +187,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 		if err != nil {
 			return Result{}, err
 		}
+
 		set, err := e.launch(ctx, local.Spec{
 			Command: "work",
 			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(n)},
@@ -191,6 +200,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 		if err != nil {
 			return Result{}, err
 		}
+
 		after, err := processed(ctx)
 		run = Result{Figures: Figures{perSecond: float64(backlog) / took.Seconds()}}
 		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, reading{changes: after - before})
@@ -210,13 +220,15 @@ func untilWorked(ctx context.Context, workers []local.Status, n int) (time.Durat
 			}
 			sum += int(v)
 		}
+
 		if started.IsZero() && sum > 0 {
 			started = time.Now()
 		}
 		if sum >= n {
 			return time.Since(started), nil
 		}
-		if !sleep(ctx, 5*time.Millisecond) {
+
+		if !fault.Wait(ctx, 5*time.Millisecond) {
 			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
 		}
 	}

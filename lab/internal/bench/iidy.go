@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 var _ = register(targets.Iidy, newIidy)
@@ -28,13 +29,14 @@ const (
 )
 
 // newIidy measures items a second, not requests, each kind of request of the older IIDY before the same of ours. Every
-// request is sent once; each round has lists of its own.
+// request is sent once; each round has new lists.
 func newIidy(r *runner) suite {
 	ours, older := &lists{runner: r}, &lists{runner: r}
-	swept := []series{r.swept(targets.Iidy, ours.increaseAny)}
+	swept := []series{r.loaded(targets.Iidy, ours.increaseAny)}
 	if r.Peer != "" {
-		swept = append(swept, r.swept("older IIDY", older.increaseAny))
+		swept = append(swept, r.loaded("older IIDY", older.increaseAny))
 	}
+
 	prepare := func(ctx context.Context) error {
 		if err := r.updateTable(ctx); err != nil {
 			return err
@@ -52,6 +54,7 @@ func newIidy(r *runner) suite {
 		}
 		return ours.makeSweptList(ctx)
 	}
+
 	s := suite{replicas: 1, connections: batchCallers, prepare: prepare, scenarios: []Scenario{
 		{Name: bareUniform, Anchor: true, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
 	}}
@@ -72,6 +75,7 @@ func newIidy(r *runner) suite {
 			s.scenarios = append(s.scenarios, row)
 		}
 	}
+
 	s.scenarios = append(s.scenarios, r.sweep(updateScript(r.rows()), swept...)...)
 	return s
 }
@@ -109,6 +113,7 @@ func groups(rows int) []group {
 			},
 		})
 	}
+
 	return append(all, group{
 		suffix: "batch", title: ", 1,000 a request, 8 callers", callers: batchCallers, requests: pages, items: aRequest,
 		calls: []call{
@@ -122,7 +127,7 @@ func groups(rows int) []group {
 	})
 }
 
-// lists are those of one server, ours or the older one.
+// lists holds the lists of one server, ours or the older one.
 type lists struct {
 	*runner
 
@@ -205,4 +210,39 @@ func single(method, action string) func(list string, i int) []byte {
 		item := url.PathEscape(fmt.Sprintf("single/files/%07d.tar.gz", i))
 		return request(method, "/iidy/v1/"+action+"lists/"+list+"/"+item, "", "")
 	}
+}
+
+const (
+	// peerDatabase belongs to the older IIDY, on the same server.
+	peerDatabase = "iidy_peer"
+	// peerPool is how many connections its one process has.
+	peerPool = "16"
+)
+
+// startPeer starts the older IIDY (github.com/manniwood/iidy) on its own database. Only its port can be set: it listens
+// on all interfaces.
+func (r *runner) startPeer(ctx context.Context) (peer local.Status, databaseURL string, err error) {
+	databaseURL = r.postgres.URL(peerDatabase)
+	if err := local.Database(ctx, r.postgres.URL("postgres"), peerDatabase); err != nil {
+		return peer, "", err
+	}
+	pool, err := url.Parse(databaseURL)
+	if err != nil {
+		return peer, "", fmt.Errorf("parse the database's URL: %w", err)
+	}
+
+	query := pool.Query()
+	query.Set("pool_max_conns", peerPool)
+	pool.RawQuery = query.Encode()
+
+	server, stop, err := listen(ctx, "the older IIDY", func(port int, _ string, _ *guard.User) guard.Spec {
+		return guard.Spec{Path: r.Peer, Env: []string{
+			"IIDY_PORT=" + strconv.Itoa(port), "IIDY_PG_MIGRATION_URL=" + databaseURL, "IIDY_PG_POOL_URL=" + pool.String(),
+		}}
+	})
+	if err != nil {
+		return peer, "", err
+	}
+	r.onStop(func(context.Context) error { return stop() })
+	return local.Status{Name: "the older IIDY", PID: server.PID(), API: server.Address()}, databaseURL, nil
 }

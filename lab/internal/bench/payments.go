@@ -29,6 +29,7 @@ func newPayments(r *runner) suite {
 				WHERE NOT EXISTS (SELECT FROM payments.payments AS p WHERE p.processor_key = c.processor_key)`),
 		}
 	}
+
 	payNew := func() drive { return pay(func() int64 { return sent.Add(1) }) }
 	return suite{replicas: 2, connections: 32, prepare: r.paymentTables, scenarios: append([]Scenario{
 		{Name: bare, Anchor: true, Title: "bare pgbench, the statements of a payment", run: r.bare(paymentScript)},
@@ -57,7 +58,7 @@ func newPayments(r *runner) suite {
 				return d
 			}),
 		},
-	}, r.sweep(paymentScript, r.swept(targets.Payments, payNew))...)}
+	}, r.sweep(paymentScript, r.loaded(targets.Payments, payNew))...)}
 }
 
 // payment returns the i-th request.

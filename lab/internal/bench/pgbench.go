@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
@@ -28,7 +26,7 @@ const (
 	pgbenchThreads = 2
 )
 
-// fillFactor is that of a table to update, in percent: the same as counts.count_values has, for the two to be
+// fillFactor is used for tables that are updated, in percent: the same as counts.count_values has, for the two to be
 // comparable. PostgreSQL's default is 100, which leaves no room for a row's new version on its page and so costs the
 // index an entry for most updates.
 const fillFactor = 50
@@ -84,7 +82,7 @@ func (r *runner) timed(
 }
 
 // repeat returns a run of pgbench for the duration. Where that is not enough for the first transaction, on a machine
-// that is overloaded, it runs again for twice as long, thrice at most.
+// that is overloaded, it runs again for twice as long, up to three times.
 func (r *runner) repeat(
 	least time.Duration, run func(ctx context.Context, duration time.Duration) (Result, error),
 ) func(context.Context) (Result, error) {
@@ -109,22 +107,16 @@ func (r *runner) repeat(
 func (r *runner) runPgbench(
 	ctx context.Context, transaction string, clients int, duration time.Duration, more ...string,
 ) (Figures, error) {
-	const stopWait = 5 * time.Second // after an interrupt
-	var stdout, stderr bytes.Buffer
 	args := append([]string{
 		"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients),
 		"--jobs=" + strconv.Itoa(min(clients, pgbenchThreads)),
 		"--time=" + strconv.Itoa(int(math.Ceil(duration.Seconds()))), "--file=-",
 	}, more...)
-	cmd := exec.CommandContext(ctx, r.pgbench, args...)
-	cmd.Env = append(cmd.Environ(), "PGDATABASE="+r.url, "LC_ALL=C") // the summary is parsed
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(transaction), &stdout, &stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = stopWait
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+	summary, err := output(ctx, r.pgbench, transaction, []string{"PGDATABASE=" + r.url}, args...)
+	if err != nil {
+		return nil, err
 	}
-	return parsePgbench(stdout.String())
+	return parsePgbench(summary)
 }
 
 // readLog returns the figures of the transactions that succeeded after the warm-up, from the logs of pgbench's threads.
@@ -137,31 +129,30 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("list %s: %w", dir, err)
 	}
+
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return Result{}, fmt.Errorf("read its log: %w", err)
 		}
 		for line := range strings.Lines(string(text)) {
-			fields := strings.Fields(line)
-			if len(fields) < 6 {
-				return Result{}, fmt.Errorf("its log has a line of another form: %q", line)
+			var client, number, script, seconds, micros int64
+			var took string
+			if _, err := fmt.Sscan(line, &client, &number, &took, &script, &seconds, &micros); err != nil {
+				return Result{}, fmt.Errorf("its log has the line %q: %w", line, err)
 			}
-			seconds, err := strconv.ParseInt(fields[4], 10, 64)
-			micros, microsErr := strconv.ParseInt(fields[5], 10, 64)
-			if err := errors.Join(err, microsErr); err != nil {
-				return Result{}, fmt.Errorf("its log has a line of another form: %w", err)
-			}
-			if took, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
+			if took, err := strconv.ParseInt(took, 10, 64); err == nil {
 				all = append(all, transaction{1e6*seconds + micros, took})
 			}
 		}
 	}
+
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.ended, b.ended) })
 	first := slices.IndexFunc(all, func(t transaction) bool { return t.ended >= all[0].ended+warmup.Microseconds() })
 	if first < 0 || first == len(all)-1 {
 		return Result{}, errNoTransactions
 	}
+
 	took, measured := load.NewHistogram(), all[first+1:]
 	for _, t := range measured {
 		_ = took.RecordValue(t.took * int64(time.Microsecond)) // below the hour that a histogram holds

@@ -52,7 +52,7 @@ func newPyggpot(r *runner) suite {
 			Name: "random-1e9", Title: "10^9 coins at random, one by one", Baseline: few, Bars: Figures{p50: 2},
 			run: p.draw(1_000_000_000),
 		},
-	}, r.sweep(potScript(manyPots), r.swept(targets.Pyggpot, add))...)}
+	}, r.sweep(potScript(manyPots), r.loaded(targets.Pyggpot, add))...)}
 }
 
 // prepare makes the table of pgbench, the pots and the bank.

@@ -1,20 +1,14 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
@@ -29,97 +23,53 @@ func (r *runner) incr(callers, counters int) func(context.Context) (Result, erro
 			return Result{}, fmt.Errorf("%w: redis-server and redis-benchmark are not on PATH "+
 				"(Debian's packages redis-server and redis-tools)", errLeftOut)
 		}
-		redis, dir, err := startRedis(ctx, server)
-		if err != nil {
-			return Result{}, fmt.Errorf("redis: %w", err)
-		}
-		defer func() { err = errors.Join(err, redis.Kill(), os.RemoveAll(dir)) }()
-		_, port, _ := net.SplitHostPort(redis.Address())
-		args := []string{
-			"-p", port, "-c", strconv.Itoa(callers), "-r", strconv.Itoa(counters), "--csv", "INCR", "bench-__rand_int__",
-		}
-		// It counts requests, not seconds: the warm-up says how many there are in a second.
-		const first = 10_000
-		warm, err := runRedisBenchmark(ctx, client, first, args)
-		if err != nil {
-			return Result{}, err
-		}
-		figures, err := runRedisBenchmark(ctx, client, max(first, int(warm[perSecond]*r.Duration.Seconds())), args)
-		return Result{Figures: figures}, err
-	}
-}
 
-// startRedis starts a server on a disk, whose folder is to be removed after it has ended.
-func startRedis(ctx context.Context, program string) (server *guard.Server, dir string, err error) {
-	user, err := guard.Unprivileged()
-	if err != nil {
-		return nil, "", err
-	}
-	if dir, err = guard.TempFolder(serverParent, "rowlock-redis-*"); err == nil {
-		err = user.Own(dir)
-	}
-	if err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(dir))
-	}
-	server = guard.NewServer(guard.Config{
-		Name: "redis",
-		Spec: func(port int) (guard.Spec, error) {
+		redis, stop, err := listen(ctx, "redis", func(port int, dir string, user *guard.User) guard.Spec {
 			return guard.Spec{
-				Path: program, Args: []string{
+				Path: server, Args: []string{
 					"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
 					"--appendonly", "yes", "--appendfsync", "always", "--save", "", // no snapshots beside the log
 				},
 				Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Dir: "/", User: user, Remove: dir,
-			}, nil
-		},
-		LogFile: filepath.Join(dir, "messages"),
-		Ready: func(ctx context.Context) error {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.Address())
-			if err != nil {
-				return err //nolint:wrapcheck // it is asked again
 			}
-			return conn.Close()
-		},
-		Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
-	})
-	if err := server.Start(ctx, 0); err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(dir))
-	}
-	return server, dir, nil
-}
+		})
+		if err != nil {
+			return Result{}, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
 
-// runRedisBenchmark sends as many requests and returns the figures of the line that the program prints.
-func runRedisBenchmark(ctx context.Context, program string, requests int, args []string) (Figures, error) {
-	const stopWait = 5 * time.Second // after an interrupt
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, append([]string{"-n", strconv.Itoa(requests)}, args...)...)
-	cmd.Env = append(cmd.Environ(), "LC_ALL=C") // the line is parsed
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = stopWait
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("redis-benchmark: %w: %s", errors.Join(context.Cause(ctx), err),
-			strings.TrimSpace(stderr.String()))
+		// It counts requests, not seconds: the warm-up says how many there are in a second.
+		const first = 10_000
+		figures := Figures{perSecond: first / r.Duration.Seconds()}
+		for range 2 {
+			requests := max(first, int(figures[perSecond]*r.Duration.Seconds()))
+			text, err := output(ctx, client, "", nil, "-n", strconv.Itoa(requests), "-p", strconv.Itoa(redis.Port()),
+				"-c", strconv.Itoa(callers), "-r", strconv.Itoa(counters), "--csv", "INCR", "bench-__rand_int__")
+			if err == nil {
+				figures, err = parseRedisBenchmark(text)
+			}
+			if err != nil {
+				return Result{}, fmt.Errorf("redis-benchmark: %w", err)
+			}
+		}
+		return Result{Figures: figures}, nil
 	}
-	return parseRedisBenchmark(stdout.String())
 }
 
 // parseRedisBenchmark reads the lines that redis-benchmark prints since Redis 6.2: the columns' names, and one test.
 func parseRedisBenchmark(output string) (Figures, error) {
 	lines, err := csv.NewReader(strings.NewReader(output)).ReadAll()
 	if err != nil || len(lines) != 2 {
-		return nil, fmt.Errorf("the output of redis-benchmark is no table of one line: %q", output)
+		return nil, fmt.Errorf("the output is no table of one line: %q", output)
 	}
 	figures := Figures{}
-	for figure, column := range map[string]string{
-		perSecond: "rps", p50: "p50_latency_ms", p99: "p99_latency_ms", maxLatency: "max_latency_ms",
-	} {
+	for figure, column := range map[string]string{perSecond: "rps", p50: "p50_latency_ms", p99: "p99_latency_ms"} {
 		i := slices.Index(lines[0], column)
 		if i < 0 {
-			return nil, fmt.Errorf("the output of redis-benchmark lacks %s: %q", column, output)
+			return nil, fmt.Errorf("the output lacks %s: %q", column, output)
 		}
 		if figures[figure], err = strconv.ParseFloat(lines[1][i], 64); err != nil {
-			return nil, fmt.Errorf("the output of redis-benchmark: %w", err)
+			return nil, fmt.Errorf("the output: %w", err)
 		}
 	}
 	return figures, nil

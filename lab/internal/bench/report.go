@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -15,17 +15,16 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
-// Report holds all that a bench measured. [Report.WriteTable] prints it for a terminal, [Report.Save] writes its JSON
-// form, [Report.Publish] puts it into a page.
+// Report holds all that a bench measured. [Report.Markdown] prints it, [Report.Save] writes its JSON form,
+// [Report.Publish] puts it into a page.
 type Report struct {
 	Started time.Time `json:"started"`
-	// Version is that of this program, which `make bench` builds together with the service.
+	// Version is the version of this program, which `make bench` builds together with the service.
 	Version string  `json:"version"`
 	Machine string  `json:"machine"`
 	Options Options `json:"options"`
 	// Scenarios are in the order in which they ran within a round.
 	Scenarios []Scenario `json:"scenarios"`
-	Bars      []Bar      `json:"bars"`
 }
 
 // Scenario holds one way to load the system, and its runs.
@@ -46,6 +45,8 @@ type Scenario struct {
 	Runs    []Result `json:"runs"`
 	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
 	Median Figures `json:"median"`
+	// Goals are the bars and limits in words, each with its outcome unless it was reached.
+	Goals []string `json:"goals,omitempty"`
 
 	// needs names the scenario that makes what this one works on; empty, or its own name, for none.
 	needs string
@@ -53,7 +54,7 @@ type Scenario struct {
 	run func(ctx context.Context) (Result, error)
 }
 
-// wanted returns the name by which [Options.Only] names the scenario.
+// wanted returns the name of the scenario in [Options.Only].
 func (s *Scenario) wanted() string {
 	if s.Callers > 0 {
 		return Sweep
@@ -76,48 +77,25 @@ const (
 	perSecond    = "per_second"
 	p50          = "p50_ms"
 	p99          = "p99_ms"
-	p999         = "p99.9_ms"
-	maxLatency   = "max_ms"
 	errorCount   = "errors" // requests or transactions that did not succeed in the measured window
 	lostChanges  = "lost"   // acknowledged changes that the database lacks
 	clientCPU    = "client_us"
 	replicaCPU   = "replicas_us"
 	databaseCPU  = "postgresql_us"
-	othersCPU    = "others_%"   // of the machine, by other programs: the other figures are too low then
-	memory       = "memory_mib" // of all replicas at the end
-	memoryGrowth = "growth"     // of the memory, from the middle of the window to its end
-	spans        = "spans"
+	othersCPU    = "others_%"      // of the machine, by other programs: the other figures are too low then
+	memory       = "memory_mib"    // of all replicas at the end
+	memoryGrowth = "growth"        // of the memory, from the middle of the window to its end
 	tables       = "tables_mib"    // of the tables with their indexes, at the end
 	tablesGrowth = "tables_growth" // from the middle third of the run to its last third
-	deadRows     = "dead_rows"     // of the tables at the end, by PostgreSQL's estimate
-	spread       = "spread_%"      // half the distance of the slowest and the fastest run; of a median alone
 	ratio        = "ratio"         // to the throughput of the baseline; of a median alone
 )
 
-// columns returns all figures in the order of the table.
-func columns() []string {
-	return []string{
-		perSecond, spread, ratio, p50, p99, p999, maxLatency, errorCount, lostChanges, clientCPU, replicaCPU,
-		databaseCPU, othersCPU, memory, memoryGrowth, spans, tables, tablesGrowth, deadRows,
-	}
-}
-
 // highest reports whether the highest value of all runs stands for them, not the median.
 func highest(figure string) bool {
-	return slices.Contains([]string{maxLatency, errorCount, lostChanges, othersCPU, memoryGrowth}, figure)
+	return slices.Contains([]string{errorCount, lostChanges, othersCPU, memoryGrowth}, figure)
 }
 
-// format prints a figure: a whole number from 100 on, with up to two digits behind the point below.
-func format(v float64) string {
-	digits := 0
-	if v < 100 {
-		v = math.Round(100*v) / 100
-		digits = -1
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64)
-}
-
-// runOf returns the figures of a load and of the processes meanwhile.
+// runOf returns the figures of a load and of the processes during it.
 func runOf(result *load.Result, seen Figures) Result {
 	run := runOfLatency(result.Latency)
 	for _, n := range result.Errors {
@@ -136,10 +114,7 @@ func runOf(result *load.Result, seen Figures) Result {
 
 // runOfLatency returns the figures of a histogram.
 func runOfLatency(took *hdrhistogram.Histogram) Result {
-	return Result{Figures: Figures{
-		errorCount: 0, p50: percentile(took, 50), p99: percentile(took, 99), p999: percentile(took, 99.9),
-		maxLatency: percentile(took, 100),
-	}}
+	return Result{Figures: Figures{errorCount: 0, p50: percentile(took, 50), p99: percentile(took, 99)}}
 }
 
 // percentile returns milliseconds.
@@ -147,97 +122,81 @@ func percentile(took *hdrhistogram.Histogram, percent float64) float64 {
 	return float64(took.ValueAtPercentile(percent)) / float64(time.Millisecond)
 }
 
-// summarize fills in the medians of all scenarios and judges the bars.
+// summarize fills in the medians of all scenarios and judges them.
 func (r *Report) summarize() {
 	medians := map[string]Figures{}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		s.summarize()
 		medians[s.Name] = s.Median
+
 		base := medians[s.Baseline]
-		if s.Baseline != "" && base == nil {
-			base = Figures{} // it did not run
-		}
 		if v, ok := s.Median[perSecond]; ok && base[perSecond] > 0 {
 			s.Median[ratio] = v / base[perSecond]
 		}
-		for _, figure := range columns() {
-			if limit, ok := s.Bars[figure]; ok {
-				r.Bars = append(r.Bars, s.judge(figure, limit, base, !r.Options.Quick))
+		for _, figure := range []string{perSecond, p50, p99, errorCount, memoryGrowth, tablesGrowth} {
+			v, ok := s.Median[figure]
+			if limit, bounded := s.Limits[figure]; bounded {
+				s.goal(figure, limit, "", v, ok, r.Options.Quick)
 			}
-			if limit, ok := s.Limits[figure]; ok {
-				r.Bars = append(r.Bars, s.judge(figure, limit, nil, !r.Options.Quick))
+			if limit, bounded := s.Bars[figure]; bounded && s.Baseline == "" {
+				s.goal(figure, limit, "", v, ok, r.Options.Quick)
+			} else if bounded {
+				s.goal(figure, limit, " x", v/base[figure], ok && base[figure] > 0, r.Options.Quick)
 			}
 		}
 	}
 }
 
 func (s *Scenario) summarize() {
+	values := map[string][]float64{}
+	for _, run := range s.Runs {
+		for figure, v := range run.Figures {
+			values[figure] = append(values[figure], v)
+		}
+	}
+
 	s.Median = Figures{}
-	for _, figure := range columns() {
-		var values []float64
-		for _, run := range s.Runs {
-			if v, ok := run.Figures[figure]; ok {
-				values = append(values, v)
-			}
-		}
-		n := len(values)
-		if n == 0 {
-			continue
-		}
-		slices.Sort(values)
-		s.Median[figure] = (values[(n-1)/2] + values[n/2]) / 2
+	for figure, all := range values {
+		n := len(all)
+		slices.Sort(all)
+		s.Median[figure] = (all[(n-1)/2] + all[n/2]) / 2
 		if highest(figure) {
-			s.Median[figure] = values[n-1]
-		}
-		if figure == perSecond && n > 1 && values[0] > 0 {
-			s.Median[spread] = 50 * (values[n-1] - values[0]) / s.Median[perSecond]
+			s.Median[figure] = all[n-1]
 		}
 	}
 }
 
-// Bar holds one target and what was reached.
-type Bar struct {
-	Scenario string `json:"scenario"`
-	Figure   string `json:"figure"`
-	Want     string `json:"want"`
-	Got      string `json:"got"`
-	// Outcome is met, missed, not measured, or, in a smoke test, not judged.
-	Outcome string `json:"outcome"`
-}
-
-// judge compares a median with its bar, a multiple of that of the baseline unless base is nil.
-func (s *Scenario) judge(figure string, limit float64, base Figures, judged bool) Bar {
-	v, ok := s.Median[figure]
-	unit := ""
-	if base != nil {
-		unit = " x " + s.Baseline
-		v, ok = v/base[figure], ok && base[figure] > 0
+// goal adds a bound on a median or on its multiple of the baseline, whether it was measured and, unless the run is a
+// smoke test, whether it was missed.
+func (s *Scenario) goal(figure string, limit float64, unit string, v float64, measured, quick bool) {
+	what, milliseconds := strings.CutSuffix(figure, "_ms")
+	if milliseconds && unit == "" {
+		unit = " ms"
 	}
-	bound, met := "at most ", v <= limit
+	goal, met := what+" at most ", v <= limit
 	if figure == perSecond {
-		bound, met = "at least ", v >= limit
+		goal, met = "at least ", v >= limit
 	}
-	b := Bar{Scenario: s.Title, Figure: figure, Want: bound + format(limit) + unit, Got: format(v) + unit}
+	goal += strconv.FormatFloat(limit, 'f', -1, 64) + unit
+
 	switch {
-	case !ok:
-		b.Got, b.Outcome = "-", "not measured"
-	case !judged:
-		b.Outcome = "not judged"
-	case met:
-		b.Outcome = "met"
-	default:
-		b.Outcome = "missed"
+	case !measured:
+		goal += " (**not measured**)"
+	case quick:
+		goal += " (not judged)"
+	case !met:
+		goal += " (**missed**)"
 	}
-	return b
+	s.Goals = append(s.Goals, goal)
 }
 
 // remarks returns what the progress line says of one run.
 func (r *Result) remarks() string {
 	text := fmt.Sprintf("%10.0f/s", r.Figures[perSecond])
 	if _, ok := r.Figures[clientCPU]; ok {
-		text += fmt.Sprintf(", p99 %.1f ms, client CPU %.1f µs, other programs %.0f %%",
-			r.Figures[p99], r.Figures[clientCPU], r.Figures[othersCPU])
+		text += fmt.Sprintf(", p99 %.1f ms; CPU: client %.0f, replicas %.0f, PostgreSQL %.0f µs, other programs %.0f %%",
+			r.Figures[p99], r.Figures[clientCPU], r.Figures[replicaCPU], r.Figures[databaseCPU], r.Figures[othersCPU])
 	}
 	if len(r.Errors) > 0 {
 		text += fmt.Sprint(", errors ", r.Errors)

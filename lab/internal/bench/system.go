@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,13 +11,22 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 // stopTimeout bounds the end of the replicas and the servers when a bench is over or was interrupted.
@@ -46,7 +57,7 @@ type runner struct {
 	replicas []local.Status
 	// connections is how many the generator holds.
 	connections int
-	// url is the database of the service, as the superuser; pgbench updates tables of its own there.
+	// url is the database of the service, as the superuser; pgbench updates its own tables there.
 	url         string
 	databasePID int
 	pgbench     string // the program; empty without one
@@ -63,8 +74,8 @@ func statuses(set *local.Set) (all []local.Status) {
 	return all
 }
 
-// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop
-// is to be called even after an error.
+// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. call
+// stop even after an error.
 func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	service, err := targets.Named(r.Service)
 	if err != nil {
@@ -73,17 +84,20 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if r.binary, err = local.Binary(ctx, r.Service, r.host.Progress); err != nil {
 		return err
 	}
+
 	postgres := localpg.Options{Parent: serverParent, Environ: r.host.Environ, Progress: r.host.Progress}
 	server, err := local.StartPostgres(ctx, r.Service, postgres)
 	if err != nil {
 		return err
 	}
+
 	r.onStop(server.Stop)
 	r.postgres, r.url, r.databasePID = server, server.URL(r.Service), server.PID()
 	// Without pgbench the bench still measures the service, without a baseline.
 	if r.pgbench, err = findPgbench(server.BinDir()); err != nil {
 		r.printf("%v: there are no baselines, so no ratios\n", err)
 	}
+
 	var version string
 	if err := row(ctx, r.url, `SHOW server_version`, &version); err != nil {
 		return err
@@ -95,13 +109,17 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if err := local.Provision(ctx, r.binary, r.url, local.SchemaOf(service), r.environ); err != nil {
 		return err
 	}
-	if err := r.receiveSpans(ctx); err != nil {
-		return err
+
+	if r.Trace {
+		if err := r.receiveSpans(ctx); err != nil {
+			return err
+		}
 	}
 	set, err := r.launch(ctx, local.Spec{}, n)
 	if err != nil {
 		return err
 	}
+
 	r.replicas = statuses(set)
 	r.onStop(set.Stop)
 	// The load waits for the answers to what it has sent, or for the end of the replicas that owe them.
@@ -144,7 +162,55 @@ func (r *runner) stop(hurry context.Context) (err error) {
 	return err
 }
 
-// execute runs statements one after the other, each in a transaction of its own.
+// listen starts a program that listens on a port of 127.0.0.1, with a folder on a disk. stop ends it and removes the
+// folder.
+func listen(
+	ctx context.Context, name string, spec func(port int, dir string, user *guard.User) guard.Spec,
+) (server *guard.Server, stop func() error, err error) {
+	user, err := guard.Unprivileged()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := guard.TempFolder(serverParent, "rowlock-bench-*")
+	if err == nil {
+		err = user.Own(dir)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+
+	server = guard.NewServer(guard.Config{
+		Name: name, LogFile: filepath.Join(dir, "messages"), Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		Spec: func(port int) (guard.Spec, error) { return spec(port, dir, user), nil },
+		Ready: func(ctx context.Context) error {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.Address())
+			if err != nil {
+				return err //nolint:wrapcheck // it is asked again
+			}
+			return conn.Close()
+		},
+	})
+	if err := server.Start(ctx, 0); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return server, func() error { return errors.Join(server.Kill(), os.RemoveAll(dir)) }, nil
+}
+
+// output runs a program to its end and returns what it prints. Interrupted, it has five seconds.
+func output(ctx context.Context, program, stdin string, environ []string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(cmd.Environ(), append(environ, "LC_ALL=C")...) // the output is parsed
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// execute runs statements one after the other, each in its own transaction.
 func execute(ctx context.Context, url string, statements ...string) error {
 	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
 		for _, statement := range statements {
@@ -172,4 +238,74 @@ func number(url, query string) func(context.Context) (int64, error) {
 		err = row(ctx, url, query, &n)
 		return n, err
 	}
+}
+
+// cpu returns the name of the processor's model, its architecture where /proc has none.
+func cpu() string {
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if info, err := proc.CPUInfo(); err == nil && len(info) > 0 {
+			return cmp.Or(info[0].ModelName, runtime.GOARCH)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// unbounded is longer than any run.
+const unbounded = time.Hour
+
+// observe returns the CPU time that the processes used from the end of the warm-up to the end of the window, or until
+// ctx ends, in microseconds, the CPU time of the whole machine as othersCPU; the memory of the replicas at the end; and
+// its growth from the middle of the window. A window of 0 has no end.
+func observe(ctx context.Context, replicas []int, databasePID int, warmup, window time.Duration) Figures {
+	if !fault.Wait(ctx, warmup) {
+		return nil
+	}
+	before, half := used(replicas, databasePID), cmp.Or(window, unbounded)/2
+	middle := Figures{}
+	if fault.Wait(ctx, half) {
+		middle = used(replicas, databasePID)
+		fault.Wait(ctx, half)
+	}
+	seen := used(replicas, databasePID)
+	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU, othersCPU} {
+		seen[figure] -= before[figure]
+	}
+	if middle[memory] > 0 {
+		seen[memoryGrowth] = seen[memory] / middle[memory]
+	}
+	return seen
+}
+
+// used returns the CPU time used until now, and the memory of the replicas in MiB. It leaves out what cannot be read,
+// such as where there is no /proc.
+//
+// PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
+// lost with a process that ended.
+func used(replicas []int, databasePID int) Figures {
+	const second = 1e6 // microseconds
+	seen := Figures{}
+	processes, _ := procfs.AllProcs()
+	for _, p := range processes {
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		switch cpu := second * stat.CPUTime(); {
+		case p.PID == os.Getpid():
+			seen[clientCPU] += cpu
+		case slices.Contains(replicas, p.PID):
+			seen[replicaCPU] += cpu
+			seen[memory] += float64(stat.ResidentMemory()) / (1 << 20)
+		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
+			seen[databaseCPU] += cpu
+		}
+	}
+
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if stat, err := proc.Stat(); err == nil {
+			all := stat.CPUTotal
+			seen[othersCPU] = second * (all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal)
+		}
+	}
+	return seen
 }

@@ -19,37 +19,28 @@ import (
 func main() {
 	chart := os.Args[1]
 	service := filepath.Join(chart, "charts", "service")
+	names := targets.Names()
 	err := errors.Join(
-		dashboards(filepath.Join(chart, "dashboards")),
-		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
-		rewrite(filepath.Join(chart, "values.schema.json"), enumerated),
+		dashboard.Write(filepath.Join(chart, "dashboards")),
+		// Wherever four names or more are listed.
+		replace(filepath.Join(chart, "rules", "rowlock.yaml"), `[a-z]+(\|[a-z]+){3,}`, strings.Join(names, "|")),
+		// The services of a rule.
+		replace(filepath.Join(chart, "values.schema.json"), `("services": \{[^]]*?"enum": \[\n)(\s*)[^]]*?(\n\s*\])`,
+			`${1}${2}"`+strings.Join(names, "\",\n${2}\"")+`"${3}`),
 		global(chart, service, "values.yaml", "\nglobal:\n", "\n\n"),
 		global(chart, service, "values.schema.json", "\n    \"global\": {\n", "\n    }"),
-		rewrite(filepath.Join(service, "values.schema.json"), unnamed),
+		// The service's own chart takes any name.
+		replace(filepath.Join(service, "values.schema.json"), `"enum": (\[\s*"`+strings.Join(names, `",\s*"`)+`"\s*\])`,
+			`"pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$$"`),
 		table(chart),
 		table(service),
-		rewrite(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), listed),
+		replace(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), `services: \[[^]]*\]`,
+			"services: ["+strings.Join(names, ", ")+"]"),
 	)
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "chartfiles: %v\n", err)
 		os.Exit(1)
 	}
-}
-
-// dashboards writes the dashboards as JSON into the folder, and removes the others.
-func dashboards(folder string) error {
-	old, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	for _, file := range old {
-		err = errors.Join(err, os.Remove(file))
-	}
-	for _, d := range dashboard.All() {
-		text, failed := d.JSON()
-		if failed == nil {
-			failed = os.WriteFile(filepath.Join(folder, d.Name+".json"), text, 0o644)
-		}
-		err = errors.Join(err, failed)
-	}
-	return err
 }
 
 const (
@@ -90,12 +81,6 @@ func rows(keys []chartvalues.Key) string {
 	return b.String()
 }
 
-// names writes the names of all services into rules, wherever four names or more are listed as a|b|c|d.
-func names(rules string) (string, error) {
-	list := regexp.MustCompile(`[a-z]+(\|[a-z]+){3,}`)
-	return list.ReplaceAllLiteralString(rules, strings.Join(targets.Names(), "|")), nil
-}
-
 // global copies the global values of the chart, or their schema, into the file of that name of the service's chart,
 // which is released alone too. They stand between the two marks.
 func global(chart, service, file, begin, end string) error {
@@ -118,25 +103,15 @@ func global(chart, service, file, begin, end string) error {
 	})
 }
 
-// unnamed replaces the names of all services in a schema by what any name is, for the chart that knows none.
-func unnamed(schema string) (string, error) {
-	list := regexp.MustCompile(`"enum": (\[\s*"` + strings.Join(targets.Names(), `",\s*"`) + `"\s*\])`)
-	return list.ReplaceAllLiteralString(schema, `"pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"`), nil
-}
-
-// enumerated writes the names of all services into the schema of a rule's services.
-func enumerated(schema string) (string, error) {
-	list := regexp.MustCompile(`("services": \{[^]]*?"enum": \[\n)(\s*)[^]]*?(\n\s*\])`)
-	if !list.MatchString(schema) {
-		return "", errors.New("it has no list of services")
-	}
-	return list.ReplaceAllString(schema, `${1}${2}"`+strings.Join(targets.Names(), "\",\n${2}\"")+`"${3}`), nil
-}
-
-// listed writes the names of all services into the rules of values.
-func listed(values string) (string, error) {
-	list := regexp.MustCompile(`services: \[[^]]*\]`)
-	return list.ReplaceAllLiteralString(values, "services: ["+strings.Join(targets.Names(), ", ")+"]"), nil
+// replace replaces whatever matches the pattern in a file.
+func replace(file, pattern, with string) error {
+	return rewrite(file, func(old string) (string, error) {
+		found := regexp.MustCompile(pattern)
+		if !found.MatchString(old) {
+			return "", fmt.Errorf("nothing matches %s", pattern)
+		}
+		return found.ReplaceAllString(old, with), nil
+	})
 }
 
 // rewrite changes the text of a file.

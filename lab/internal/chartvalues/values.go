@@ -65,7 +65,7 @@ func (r *reader) mapping(node *yaml.Node, prefix string, covered bool) {
 	}
 }
 
-// commented reports whether a key below has a description of its own.
+// commented reports whether a key below has its own description.
 func commented(node *yaml.Node) bool {
 	for i := 0; i < len(node.Content); i += 2 {
 		if describe(node.Content[i].HeadComment) != "" ||

@@ -39,6 +39,7 @@ func StartCitus(ctx context.Context, database string, o localpg.Options) (_ *Cit
 		// Times deadlock_timeout. Each search asks all nodes.
 		"citus.distributed_deadlock_detection_factor": "200",
 	}
+
 	maps.Copy(settings, o.Settings)
 	o.Settings = settings
 	c := &Citus{}
@@ -175,6 +176,7 @@ func (c *Citus) shards(ctx context.Context) (all map[int64][]shard, err error) {
 			return fmt.Errorf("list the shards: %w", err)
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
+
 		for rows.Next() {
 			var one shard
 			if err := rows.Scan(&one.id, &one.group, &one.port); err != nil {
@@ -194,6 +196,7 @@ func (c *Citus) moveAndBack(ctx context.Context, pick int) (done map[Action]int,
 	if err != nil {
 		return done, err
 	}
+
 	workers := c.cluster.Workers()
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		one := groups[id][pick%len(groups[id])]
@@ -218,11 +221,13 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 	if err != nil {
 		return done, err
 	}
+
 	done[AddWorker] = 1
 	// A shard is not moved to a worker that lacks one of the reference tables.
 	if err := c.sendOne(ctx, `SELECT replicate_reference_tables()`); err != nil {
 		return done, err
 	}
+
 	groups, err := c.shards(ctx)
 	if err != nil {
 		return done, err
@@ -241,7 +246,7 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 }
 
 // move moves a shard, and those of other tables that belong to it, while their writers wait. The other way, by logical
-// replication, has lost what was acknowledged meanwhile; docs/scaling.md has the figures.
+// replication, has lost changes that were acknowledged during the move; docs/scaling.md has the figures.
 func (c *Citus) move(ctx context.Context, one shard, to int) error {
 	return c.sendOne(ctx, fmt.Sprintf(
 		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, 'block_writes')`, one.id, one.port, to))

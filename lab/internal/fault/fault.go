@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/pgbouncer"
@@ -108,7 +109,7 @@ type Target struct {
 	statements, commits atomic.Int64
 }
 
-// Begin starts the count that Done returns anew.
+// Begin resets the count that Done returns.
 func (t *Target) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,6 +193,7 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 		}
 		return nil
 	})
+
 	switch {
 	case err == nil && e.Action == RestartDB:
 		return each(in.Servers, func(s Server) error { return errors.Join(s.Kill(), s.Restart(ctx)) })
@@ -251,17 +253,20 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
 		Wait(ctx, e.For)
 		t.Proxy.Slow(0)
+
 	case BlackHole:
 		t.count(BlackHole, 1)
 		t.Proxy.Pause()
 		Wait(ctx, e.For)
 		t.Proxy.Resume()
+
 	case Stop:
 		if one := pick(t.Replicas, e); one.Pause() == nil { // else it is dead
 			t.count(Stop, 1)
 			Wait(ctx, e.For)
 			_ = one.Resume() // it may have been killed
 		}
+
 	case LockRow:
 		return in.lock(ctx, t, e.For)
 	case Exhaust:
@@ -364,4 +369,29 @@ func (in *Injector) lock(ctx context.Context, t *Target, d time.Duration) error 
 			return err //nolint:wrapcheck // as above
 		})
 	})
+}
+
+// MariaDB holds the server of a service that is not on PostgreSQL. No proxy stands
+// between it and the replicas.
+type MariaDB struct {
+	Server *localmaria.Server
+	DB     *sqldb.DB
+}
+
+// terminate ends one of the user's connections, one at work if there is any, and
+// returns how many it ended.
+func (m *MariaDB) terminate(ctx context.Context, user string) (int, error) {
+	var id int64
+	err := m.DB.GetContext(ctx, &id, `SELECT id FROM information_schema.processlist WHERE user = ?
+		ORDER BY command = 'Sleep', rand() LIMIT 1`, user)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if local.Execute(ctx, m.DB, fmt.Sprintf("KILL CONNECTION %d", id)) != nil {
+		return 0, nil //nolint:nilerr // it has just ended by itself
+	}
+	return 1, nil
 }

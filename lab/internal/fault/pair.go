@@ -17,8 +17,8 @@ import (
 
 // Cluster runs servers of one database, one of which is the primary.
 type Cluster interface {
-	// Move puts another server in the primary's place in the way of the action, and returns when that one may be lost
-	// too. It calls lost when the old primary answers no more, with the time at which it was ended.
+	// Move replaces the primary by another server as the action says, and returns when that one may be lost too. It calls
+	// lost when the old primary answers no more, with the time at which it was ended.
 	Move(ctx context.Context, a Action, lost func(at time.Time)) error
 }
 
@@ -82,6 +82,7 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 		}
 		Wait(ctx, p.holdBack)
 	}
+
 	at := time.Now()
 	if err := p.primary.Crash(ctx); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 			return err
 		}
 	}
+
 	if err := p.standby.Promote(ctx); err != nil {
 		return err
 	}
@@ -102,12 +104,12 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 	return p.synchronize(ctx)
 }
 
-// checkpointerReads is how long the checkpointer may take to read a setting, by whose word sessions wait for a standby;
-// no view shows it.
+// checkpointerReads is the time that the checkpointer may take to read the setting that makes sessions wait for a
+// standby; no view shows it.
 const checkpointerReads = 500 * time.Millisecond
 
-// synchronize lets the primary wait for its standby, unless that is to be asynchronous, and returns when the standby
-// has all that was confirmed before.
+// synchronize lets the primary wait for its standby, unless the pair is asynchronous, and returns when the standby has
+// all that was confirmed before.
 func (p *Pair) synchronize(ctx context.Context) error {
 	if p.holdBack > 0 {
 		return p.catchUp(ctx)

@@ -29,7 +29,7 @@ type Victim struct {
 	Crowd int
 	// Change changes something that no other client uses. Begun lacks most of a short body, and Upload of a long one.
 	Change, Begun, Upload string
-	// Large have answers as long as there are.
+	// Large requests have the longest answers possible.
 	Large []string
 	// Bad must be answered 4xx.
 	Bad []string
@@ -60,7 +60,7 @@ const (
 )
 
 // apart is the shortest time from one connection of a client to its next, and rest from one call of a caller to its
-// next. The attackers share the machine with those whom they attack, and must not be short of its processors.
+// next. The attackers share the machine with the services, and must leave them enough of its processors.
 const (
 	apart = 8 * time.Second
 	rest  = 5 * time.Second / 2
@@ -155,7 +155,8 @@ func (v *Victim) ask(
 			if err != nil {
 				return
 			}
-			if _ = resp.Body.Close(); !right(resp.StatusCode) {
+			_ = resp.Body.Close()
+			if !right(resp.StatusCode) {
 				v.Accuse(fmt.Sprintf("%.80q answered %d", request, resp.StatusCode))
 			}
 		})

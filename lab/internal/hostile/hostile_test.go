@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 )
 
@@ -61,21 +60,5 @@ func TestWrongAnswers(t *testing.T) {
 				t.Errorf("%v, want %q", v.Wrong(), tc.wrong)
 			}
 		})
-	}
-}
-
-// Every caller gets its answer although the attack ends meanwhile.
-func TestCallersAreAnswered(t *testing.T) {
-	t.Parallel()
-	ctx, end := context.WithCancel(t.Context())
-	calls := Callers(ctx, 1, func(ctx context.Context) error {
-		end()
-		if ctx.Err() != nil {
-			t.Error("the call ends with the attack")
-		}
-		return &rowlock.Error{Code: rowlock.ErrOverloaded, RetryAfter: time.Hour}
-	})
-	if calls != 1 {
-		t.Errorf("%d calls", calls)
 	}
 }

@@ -65,6 +65,7 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true, // answers pass unchanged
 	}}
+
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	b.server = &http.Server{
 		Handler:           &httputil.ReverseProxy{Rewrite: rewrite, Transport: b, ErrorHandler: b.fail, ErrorLog: silent},
@@ -74,6 +75,7 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          silent,
 	}
+
 	go func() { _ = b.server.Serve(listener) }() // until Stop
 	return b, nil
 }
@@ -105,22 +107,18 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // fail answers a request that no replica answered.
 func (b *Balancer) fail(w http.ResponseWriter, r *http.Request, err error) {
-	// A write fails when the client has closed its connection.
-	_ = problem.Write(w, b.problem(r.Method, err), "")
-}
-
-func (b *Balancer) problem(method string, err error) *problem.Error {
+	kind, detail := problem.NotApplied, "No replica of "+b.service+" takes requests. Nothing was changed."
 	switch {
 	case errors.Is(err, errNotSent):
-		return problem.NotApplied.New("No replica of "+b.service+" takes requests. Nothing was changed.", problem.Cause(err))
-	case isRead(method):
-		return problem.NotApplied.New(
-			"The replica of "+b.service+" was lost before it answered. The request changes nothing.", problem.Cause(err))
+	case isRead(r.Method):
+		detail = "The replica of " + b.service + " was lost before it answered. The request changes nothing."
 	default:
-		return problem.OutcomeUnknown.New(
-			"The replica of "+b.service+" was lost before it answered. The change may or may not have been made.",
-			problem.Cause(err))
+		kind = problem.OutcomeUnknown
+		detail = "The replica of " + b.service + " was lost before it answered. The change may or may not have been made."
 	}
+
+	// A write fails when the client has closed its connection.
+	_ = problem.Write(w, kind.New(detail, problem.Cause(err)), "")
 }
 
 // errNotSent reports that the request was sent to no replica.
@@ -151,7 +149,7 @@ func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // addressed returns the request for one replica. The transport closes the body when a dial fails, and the next replica
 // needs it, so it is wrapped; httputil.ReverseProxy closes the body itself. An empty body is wrapped, too: net/http
-// sends a request without one again, by itself, when it has an Idempotency-Key.
+// itself repeats a request without one when it has an Idempotency-Key.
 func addressed(req *http.Request, addr string) *http.Request {
 	out := req.WithContext(req.Context()) // a shallow copy: a RoundTripper must not change its request
 	url := *req.URL

@@ -18,20 +18,17 @@ import (
 const BinariesVariable = "ROWLOCK_BINARIES"
 
 // Binary returns the path of a service's binary. It is the first of: the one in the folder of [BinariesVariable], the
-// one beside the running program (bin/, an image), the one built from the source tree around the working folder, the
-// one on PATH. In a source tree it is always built, into bin/. The compiler's output goes to progress.
+// one beside the running program (bin/, an image), the one built from the source tree around the working folder, into
+// bin/. The compiler's output goes to progress.
 func Binary(ctx context.Context, service string, progress io.Writer) (string, error) {
-	return find(ctx, config.Environ()[BinariesVariable], service, progress)
-}
-
-func find(ctx context.Context, folder, service string, progress io.Writer) (string, error) {
-	if folder != "" {
+	if folder := config.Environ()[BinariesVariable]; folder != "" {
 		path := filepath.Join(folder, service)
 		if !isProgram(path) {
 			return "", fmt.Errorf("%s names the folder %s, which has no program %s", BinariesVariable, folder, service)
 		}
 		return path, nil
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
@@ -39,6 +36,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if beside := filepath.Join(filepath.Dir(self), service); isProgram(beside) {
 		return beside, nil
 	}
+
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the working folder: %w", err)
@@ -46,12 +44,9 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if root, ok := sourceRoot(wd, service); ok {
 		return build(ctx, root, service, progress)
 	}
-	path, err := exec.LookPath(service)
-	if err != nil {
-		return "", fmt.Errorf("no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree",
-			service, self, wd)
-	}
-	return path, nil
+
+	return "", fmt.Errorf("no binary of %s: it is not beside %s, and %s is not in Rowlock's source tree",
+		service, self, wd)
 }
 
 func isProgram(path string) bool {
@@ -61,17 +56,15 @@ func isProgram(path string) bool {
 
 // sourceRoot looks upwards for the folder that holds go.work and the service.
 func sourceRoot(dir, service string) (string, bool) {
-	for {
+	for above := filepath.Dir(dir); ; dir, above = above, filepath.Dir(above) {
 		_, workErr := os.Stat(filepath.Join(dir, "go.work"))
 		_, mainErr := os.Stat(filepath.Join(dir, "services", service, "cmd", service))
 		if workErr == nil && mainErr == nil {
 			return dir, true
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
+		if dir == above {
 			return "", false
 		}
-		dir = parent
 	}
 }
 

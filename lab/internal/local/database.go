@@ -1,20 +1,26 @@
 package local
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -51,7 +57,7 @@ type Access struct {
 // lockKey is the advisory lock under which roles are made: of two CREATE ROLE at once one fails.
 const lockKey = 0x726f776c // "rowl"
 
-// newRoleLife is how long a role for one run can log in.
+// newRoleLife is the time for which a role for one run can log in.
 const newRoleLife = 24 * time.Hour
 
 // RoleNames returns the names of the owner and of the app role.
@@ -68,7 +74,7 @@ func (s Schema) historySchema() string { return cmp.Or(s.HistorySchema, s.Name) 
 
 func (s Schema) schemas() []string { return slices.Compact([]string{s.Name, s.historySchema()}) }
 
-// Database makes the database unless it exists. adminURL is that of a role with CREATEDB, in any other database of the
+// Database makes the database unless it exists. adminURL names a role with CREATEDB, in any other database of the
 // server.
 func Database(ctx context.Context, adminURL, name string) error {
 	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
@@ -84,7 +90,7 @@ func Database(ctx context.Context, adminURL, name string) error {
 	})
 }
 
-// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL is that of a
+// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL names a
 // superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the
 // migrations, call [Grant].
 func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
@@ -105,12 +111,14 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 			statements = append(statements, onCitus(name, password, s.LockTimeout)...)
 		}
 	}
+
 	for _, name := range s.schemas() {
 		schema := pq.QuoteIdentifier(name)
 		statements = append(statements,
 			`CREATE SCHEMA IF NOT EXISTS `+schema+` AUTHORIZATION `+pq.QuoteIdentifier(s.owner()),
 			`GRANT USAGE ON SCHEMA `+schema+` TO `+pq.QuoteIdentifier(s.app()))
 	}
+
 	if err := inTx(ctx, adminURL, statements); err != nil {
 		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
 	}
@@ -128,7 +136,7 @@ func (s Schema) makeRole(role, password string) string {
 		ALTER ROLE ` + role + options
 }
 
-// onCitus returns the statements by which the coordinator logs in to workers as the role. It passes all others on.
+// onCitus returns the statements that let the coordinator log in to workers as the role. It passes all others on.
 func onCitus(name, password string, lockTimeout time.Duration) []string {
 	role, access := pq.QuoteLiteral(name), pq.QuoteLiteral("password="+password)
 	return []string{
@@ -190,4 +198,66 @@ func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) erro
 func Execute(ctx context.Context, db *sqldb.DB, statement string) error {
 	_, err := db.Once().ExecContext(ctx, statement)
 	return err
+}
+
+// StartPostgres starts a server with a database.
+func StartPostgres(ctx context.Context, database string, o localpg.Options) (*localpg.Server, error) {
+	server, err := localpg.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := Database(ctx, server.URL("postgres"), database); err != nil {
+		return nil, errors.Join(err, server.Stop(ctx))
+	}
+	return server, nil
+}
+
+// Provision makes roles and schema, runs the migrations as the owner, and leaves in the environment of the service's
+// processes the role that can only change rows.
+func Provision(ctx context.Context, binary, adminURL string, schema Schema, environ map[string]string) error {
+	access, err := Prepare(ctx, adminURL, schema)
+	if err != nil {
+		return err
+	}
+	environ["MIGRATE_ON_START"], environ["DATABASE_URL"] = "false", access.Owner
+	if err := Migrate(ctx, binary, environ); err != nil {
+		return err
+	}
+	environ["DATABASE_URL"] = access.App
+	return Grant(ctx, adminURL, schema)
+}
+
+// Environ returns the environment of processes on a server of the lab: a copy without the variables that are about
+// another server, and without INTERNAL_HTTP_ADDR, because replicas on one machine need an address each.
+func Environ(environ map[string]string) map[string]string {
+	env := maps.Clone(environ)
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		return name == "DB_POOLER" || name == "INTERNAL_HTTP_ADDR" || strings.HasPrefix(name, "PG") ||
+			strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI")
+	})
+	return env
+}
+
+// Migrate runs `<binary> migrate` with the environment. The error holds the last line that it printed.
+func Migrate(ctx context.Context, binary string, environ map[string]string) error {
+	cmd := exec.CommandContext(ctx, binary, "migrate")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = Variables(environ)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		return fmt.Errorf("%s migrate: %w (%s)", filepath.Base(binary), err, lines[len(lines)-1])
+	}
+	return nil
+}
+
+// OnBoth returns the URL of a database on two servers of this machine, with which a client finds the one that takes
+// writes. one is the URL of the database on any of them.
+func OnBoth(one string, first, second int) string {
+	before, rest, _ := strings.Cut(one, "@")
+	_, rest, _ = strings.Cut(rest, "/")
+	return fmt.Sprintf("%s@/%s&host=127.0.0.1,127.0.0.1&port=%d,%d&target_session_attrs=read-write",
+		before, rest, first, second)
 }

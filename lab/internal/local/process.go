@@ -52,6 +52,7 @@ func launch(spec Spec, name string) (*process, error) {
 	guarded, err := guard.Start(guard.Spec{
 		Path: spec.Path, Args: []string{spec.Command}, Env: spec.environ(), Output: w, Grace: stopTimeout,
 	})
+
 	// The process has its own copy of the writing end.
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
@@ -62,6 +63,7 @@ func launch(spec Spec, name string) (*process, error) {
 		defer close(read)
 		p.readLines(r)
 	}()
+
 	go func() {
 		err := p.guarded.Err()
 		select {
@@ -80,7 +82,8 @@ func (p *process) readLines(output io.Reader) {
 	r := bufio.NewReaderSize(output, maxLine)
 	for {
 		line, err := r.ReadSlice('\n')
-		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) > 0 {
 			p.note(line)
 			p.line(p.name, line)
 		}
@@ -98,6 +101,7 @@ func (p *process) note(line []byte) {
 		p.lastPlain = string(line)
 		return
 	}
+
 	// Under load there are thousands of lines a second: only those that matter are decoded.
 	if !bytes.Contains(line, []byte(`"listening"`)) && !bytes.Contains(line, []byte(`"ERROR"`)) {
 		return
@@ -113,6 +117,7 @@ func (p *process) note(line []byte) {
 	if json.Unmarshal(line, &l) != nil {
 		return
 	}
+
 	switch {
 	case l.Level == "ERROR":
 		p.lastError = strings.Trim(l.Msg+": "+l.Error+l.Err, ": ")

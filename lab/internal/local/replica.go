@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,6 +104,7 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 			}
 			r.set.spec.Say(fmt.Sprintf("%s is back (process %d)", r.name, pid))
 		})
+
 		if starting {
 			first <- err
 			return
@@ -108,6 +112,7 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 		if life.Err() != nil {
 			return
 		}
+
 		took := time.Since(begin)
 		if took >= steadyAfter {
 			wait = firstPause
@@ -160,6 +165,7 @@ func (r *Replica) follow(life context.Context, p *process, ready func()) error {
 	defer poll.Stop()
 	was, misses := false, 0
 	last := errors.New("it has not said where it listens")
+
 	for {
 		select {
 		case <-poll.C:
@@ -215,4 +221,43 @@ func (r *Replica) list(ready bool) {
 		r.flips++
 	}
 	r.ready = ready && !r.leaving
+}
+
+// Metric reads the sum of the series of a name at a replica's admin address. The name may include labels. An address
+// without such a series is an error.
+func Metric(ctx context.Context, admin, name string) (sum float64, err error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: readyTimeout}
+	_, text, err := get(ctx, &client, admin, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	err = fmt.Errorf("/metrics of %s has no %s", admin, name)
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, failed := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		if failed == nil {
+			sum, err = sum+value, nil
+		}
+	}
+	return sum, err
+}
+
+// get reads a page of a replica.
+func get(ctx context.Context, client *http.Client, admin, path string) (status int, text string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, http.NoBody)
+	if err != nil {
+		return 0, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return 0, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return resp.StatusCode, string(body), nil
 }

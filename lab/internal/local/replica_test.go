@@ -1,17 +1,23 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
-	"os/exec"
+	"os/signal"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
@@ -115,62 +121,86 @@ func TestStopEndsAllBySIGTERM(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
+// A replica that is terminated is unlisted at once and started again, and its end is no flip.
+func TestATerminatedReplicaIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	s := fakeSpec("serve")
-	said := make(chan string, 4)
-	s.Say = func(sentence string) { said <- sentence }
-	set := start(t, s, 2)
-	first, second := set.Replicas()[0], set.Replicas()[1]
-	before := second.Status()
-	if err := second.Kill(); err != nil {
+	one := start(t, fakeSpec("serve"), 1).Replicas()[0]
+	if err := one.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	ended, back := <-said, <-said
-	after, list := second.Status(), set.Ready()
-	if after.PID == before.PID || after.Starts != 2 || len(list) != 2 || list[1] != after {
-		t.Errorf("before %+v, after %+v, listed %+v", before, after, list)
-	}
-	if !strings.HasPrefix(ended, fmt.Sprintf("fake-2 (process %d) ended after ", before.PID)) ||
-		!strings.Contains(ended, ": signal: killed; starting it again in ") ||
-		back != fmt.Sprintf("fake-2 is back (process %d)", after.PID) {
-		t.Errorf("it says %q and %q", ended, back)
-	}
-	if err := first.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	if first.Status().Ready && first.Status().Starts == 1 {
+	if one.Status().Ready && one.Status().Starts == 1 {
 		t.Error("a terminated replica is still listed")
 	}
-	waittest.Eventually(t, "it is listed again", func() bool { return first.Status().Starts == 2 && first.Status().Ready })
-	if flips := first.Status().Flips; flips != 0 {
+	waittest.Eventually(t, "it is listed again", func() bool { return one.Status().Starts == 2 && one.Status().Ready })
+	if flips := one.Status().Flips; flips != 0 {
 		t.Errorf("its end counts as %d flips", flips)
 	}
 }
 
-// The program that runs a set is killed, and its replicas end.
-func TestReplicasEndWithTheirParent(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), fakeSpec("").Path)
-	cmd.Env = []string{fakeVariable + "=parent"}
-	out, err := cmd.StdoutPipe()
+// fakeVariable makes the test binary play a service; its value is the part.
+const fakeVariable = "ROWLOCK_FAKE_SERVICE"
+
+func TestMain(m *testing.M) {
+	if part := os.Getenv(fakeVariable); part != "" {
+		os.Exit(fake(part))
+	}
+	goleak.VerifyTestMain(withDatabase{m})
+}
+
+// withDatabase runs the tests and then stops the database server that they used.
+type withDatabase struct{ m *testing.M }
+
+func (w withDatabase) Run() int { return dbtest.Main(w.m) }
+
+// fake is the service that the tests start.
+func fake(part string) int {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	switch part {
+	case "refuses":
+		_, _ = fmt.Fprintln(os.Stderr, "fake: DATABASE_URL is required")
+		return 1
+	case "silent":
+		<-term
+		return 0
+	}
+
+	var ready atomic.Bool
+	ready.Store(true)
+	api := http.NewServeMux()
+	admin := http.NewServeMux()
+	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready.Load() {
+			return
+		}
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+	})
+	admin.HandleFunc("/set",
+		func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") })
+	if part != "worker" {
+		fakeListen("api", os.Getenv("HTTP_ADDR"), api)
+	}
+	fakeListen("internal", "127.0.0.1:0", http.NewServeMux()) // services may have more than two
+	fakeListen("admin", os.Getenv("ADMIN_ADDR"), admin)
+	<-term
+	return 0
+}
+
+func fakeListen(server, addr string, h http.Handler) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	_, _ = fmt.Fprintf(os.Stderr, `{"level":"INFO","msg":"listening","server":%q,"addr":%q}`+"\n", server, ln.Addr())
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Second}
+	go func() { _ = srv.Serve(ln) }()
+}
+
+func fakeSpec(part string) Spec {
+	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	var pids [2]int
-	if _, err := fmt.Sscan(line, &pids[0], &pids[1]); err != nil || !alive(pids[0]) || !alive(pids[1]) {
-		t.Fatalf("%q: %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // reports that it was killed
-	waittest.Eventually(t, "the replicas have ended", func() bool { return !alive(pids[0]) && !alive(pids[1]) })
+	return Spec{Service: "fake", Path: self, Environ: map[string]string{fakeVariable: part}}
 }

@@ -2,7 +2,6 @@ package local
 
 import (
 	"crypto/rand"
-	"errors"
 	"net/url"
 	"os"
 	"os/exec"
@@ -31,7 +30,7 @@ func TestRolesOfACluster(t *testing.T) {
 	admin := dbtest.Empty(t)
 	// The one role of a release before there were two.
 	service := `it's "` + strings.ToLower(rand.Text()[:8])
-	role, owner := pq.QuoteIdentifier(service), pq.QuoteIdentifier(service+"_owner")
+	role := pq.QuoteIdentifier(service)
 	db := dbtest.Dial(t, admin)
 	for _, q := range []string{
 		`CREATE ROLE ` + role + ` LOGIN`, `CREATE SCHEMA ` + role + ` AUTHORIZATION ` + role, `SET ROLE ` + role +
@@ -41,14 +40,7 @@ func TestRolesOfACluster(t *testing.T) {
 			t.Fatalf("%s: %v", q, err)
 		}
 	}
-	t.Cleanup(func() {
-		for _, name := range []string{owner, role} {
-			err := errors.Join(execute(db, `DROP OWNED BY `+name+` CASCADE`), execute(db, `DROP ROLE `+name))
-			if err != nil {
-				t.Errorf("clean up: %v", err)
-			}
-		}
-	})
+	t.Cleanup(func() { dropRoles(t, admin, service+"_owner", service) })
 	for range 2 {
 		out, err := exec.CommandContext(t.Context(), psql, admin, "--no-psqlrc", "--set=service="+service,
 			"--set=connections=30", "--set=password=it's", "--set=owner_password=that's",
@@ -57,33 +49,22 @@ func TestRolesOfACluster(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, tt := range []struct{ who, password, query, want string }{
-		{"_owner", "that's", `CREATE TABLE ` + role + `.new (id int GENERATED ALWAYS AS IDENTITY, n serial, v int)`, "<nil>"},
-		{"_owner", "that's", `ALTER TABLE ` + role + `.old ADD x int`, "<nil>"},
-		{"_owner", "that's", `CREATE SCHEMA mine`, "42501"},
-		{"", "it's", `INSERT INTO ` + role + `.old (v) VALUES (1)`, "<nil>"},
-		{"", "it's", `INSERT INTO ` + role + `.new (v) VALUES (1)`, "<nil>"},
-		{"", "it's", `UPDATE ` + role + `.new SET v = 2`, "<nil>"},
-		{"", "it's", `SELECT FROM ` + role + `.new FOR UPDATE`, "<nil>"},
-		{"", "it's", `DELETE FROM ` + role + `.new`, "<nil>"},
-		{"", "it's", `SELECT FROM ` + role + `.goose_db_version`, "<nil>"},
-		{"", "it's", `CREATE TEMP TABLE t (x int)`, "<nil>"}, // iidy's long requests
-		{"", "it's", `CREATE TABLE ` + role + `.mine (x int)`, "42501"},
-		{"", "it's", `ALTER TABLE ` + role + `.old ADD y int`, "42501"},
-		{"", "it's", `DROP TABLE ` + role + `.new`, "42501"},
-		{"", "it's", `TRUNCATE ` + role + `.old`, "42501"},
-		{"", "it's", `CREATE SCHEMA mine`, "42501"},
-		{"", "it's", `SET ROLE ` + owner, "42501"},
-	} {
+	connect := func(user, password string) string {
 		u, err := url.Parse(admin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.User = url.UserPassword(service+tt.who, tt.password)
-		if got := state(execute(dbtest.Dial(t, u.String()), tt.query)); got != tt.want {
-			t.Errorf("%s%s: %s: %s, want %s", service, tt.who, tt.query, got, tt.want)
-		}
+		u.User = url.UserPassword(user, password)
+		return u.String()
 	}
+	ownerURL := connect(service+"_owner", "that's")
+	later := `CREATE TABLE ` + role + `.new (id int GENERATED ALWAYS AS IDENTITY, n serial, v int)`
+	if err := execute(dbtest.Dial(t, ownerURL), later); err != nil {
+		t.Fatal(err)
+	}
+	schema := Schema{Name: service} // whose app role has another name
+	wantRights(t, schema, connect(service, "it's"), ownerURL, "old", "new")
+
 	var runtime, owning int
 	const limits = `SELECT max(rolconnlimit) FILTER (WHERE rolname = $1), max(rolconnlimit) FILTER (WHERE rolname = $2)
 		FROM pg_roles`
@@ -121,14 +102,7 @@ func TestSecretsOfACluster(t *testing.T) {
 	admin := dbtest.Empty(t)
 	db := dbtest.Dial(t, admin)
 	service := "s" + strings.ToLower(rand.Text()[:8])
-	t.Cleanup(func() {
-		for _, name := range []string{service + "_owner", service} {
-			err := errors.Join(execute(db, `DROP OWNED BY `+name+` CASCADE`), execute(db, `DROP ROLE `+name))
-			if err != nil {
-				t.Errorf("clean up: %v", err)
-			}
-		}
-	})
+	t.Cleanup(func() { dropRoles(t, admin, service+"_owner", service) })
 	connect := func(data map[string]string) error {
 		u, err := url.Parse(admin)
 		if err != nil {

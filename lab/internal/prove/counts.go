@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -15,6 +19,8 @@ import (
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -26,12 +32,12 @@ const activeCounters = 12
 const replays = "answer replayed"
 
 var _ = register(targets.Counts, kind{
-	open:   openCounts(countsLoad{sendsKeys: true}),
+	open:   openCounts(true),
 	writes: []string{"attempt = $2, answers", "attempt = $7, answers"}, // not the look-up of a slot
 	// Each client sends a key three times at once, and all may stand at the slowest replica.
 	inFlight: 96,
 	attack:   attackCounts,
-	citus:    &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
+	citus:    &onCitus{open: openCounts(false), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
@@ -41,18 +47,13 @@ var _ = register(targets.Counts, kind{
 		windowHostile: {string(fault.LockedKey)}, windowCitusReplies: {resolved},
 	},
 	mutants: []Mutant{
-		mutant("slotlast", "services/counts/internal/postgres/add.go",
-			"a slot is written last and not locked first", windowReplies, linearizable, "sums"),
-		mutant("unordered", "services/counts/internal/postgres/add.go",
-			"a batch without ordered locks", windowNone, deadlocks),
-		mutant("textparams", "platform/sqldb/pooled.go",
-			"no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
-		mutant("keylookup", "services/counts/internal/postgres/change.go",
-			"a key is looked up before the counts are locked", windowNone, linearizable, sameAnswers),
-		mutant("errorproves", "platform/sqldb/cluster.go",
-			"an error of Citus' coordinator proves that nothing was applied", windowCitusReplies, linearizable, "sums"),
-		mutant("currentvalue", "services/counts/internal/counting/decide.go",
-			"a replay answers the current value", windowNone, linearizable, sameAnswers),
+		mutant("slotlast", "a slot is written last and not locked first", windowReplies, linearizable, "sums"),
+		mutant("unordered", "a batch without ordered locks", windowNone, deadlocks),
+		mutant("textparams", "no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
+		mutant("keylookup", "a key is looked up before the counts are locked", windowNone, linearizable, sameAnswers),
+		mutant("errorproves", "an error of Citus' coordinator proves that nothing was applied",
+			windowCitusReplies, linearizable, "sums"),
+		mutant("currentvalue", "a replay answers the current value", windowNone, linearizable, sameAnswers),
 	},
 })
 
@@ -73,11 +74,13 @@ func countModel() porcupine.Model {
 		answers := func(i int) bool {
 			return op.Outcome == targets.Unknown || i < len(values) && values[i] == value
 		}
+
 		if len(in.amounts) == 0 {
 			return history.When(answers(0), value)
 		}
 		for i, amount := range in.amounts {
-			if value += amount; in.set {
+			value += amount
+			if in.set {
 				value = amount
 			}
 			if !answers(i) {
@@ -88,18 +91,13 @@ func countModel() porcupine.Model {
 	})
 }
 
-// countsLoad says what is sent beside reads, and changes of one counter.
-type countsLoad struct {
-	sendsKeys bool // and changes of several counters
-}
-
 // counts changes and reads counters.
 type counts struct {
 	*keys
-	countsLoad
 
-	api  *api.Client
-	lost float64 // answers that the replicas had resolved before
+	sendsKeys bool // and changes of several counters, beside reads and changes of one
+
+	api *api.Client
 
 	mu      sync.Mutex
 	made    int            // idempotency keys
@@ -110,23 +108,22 @@ type counts struct {
 	wrong   map[string]int // answers that a key forbids
 }
 
-// openCounts returns the function that opens a workload with the load.
-func openCounts(load countsLoad) func(ctx context.Context, s site) (clients, error) {
-	return func(ctx context.Context, s site) (clients, error) {
+// openCounts returns the function that opens a workload, with or without keys and changes of several counters.
+func openCounts(sendsKeys bool) func(ctx context.Context, s site) (clients, error) {
+	return func(_ context.Context, s site) (clients, error) {
 		client, err := api.New(s.url, targets.Once(s.client)...)
-		w := &counts{countsLoad: load, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
+		w := &counts{sendsKeys: sendsKeys, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
 			func(ctx context.Context, name string) (int32, error) {
 				_, err := client.Create(ctx, name, 0)
 				return 0, err
 			})}
-		w.lost, _ = s.metric(ctx, resolvedTotal)
 		return w, err
 	}
 }
 
 // step changes or reads random counters, or now and then many at once: what comes at once to a replica is changed as a
 // group, and groups of several replicas meet. Every other time none of these has a key or is a batch, because such a
-// group has a statement of its own.
+// group has its own statement.
 func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
@@ -188,6 +185,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	if kind == 0 && w.sendsKeys {
 		n = 2 + random.IntN(most-1)
 	}
+
 	for range n {
 		counter := w.pick(ctx, random)
 		if counter == nil {
@@ -199,6 +197,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 		}
 		r.counters, r.amounts = append(r.counters, counter), append(r.amounts, amount)
 	}
+
 	switch last := r.counters[0].name; {
 	case n > 1 && random.IntN(oneIn) == 0:
 		r.counters[random.IntN(n)] = nil
@@ -209,6 +208,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
 		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
 	}
+
 	if w.sendsKeys && len(r.amounts) > 0 && random.IntN(2) == 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -232,10 +232,8 @@ func (w *counts) later(random *rand.Rand) *key {
 
 // refusal returns the code that the request must be refused with; "" for none.
 func (r countRequest) refusal() rowlock.Code {
-	for _, counter := range r.counters {
-		if counter == nil {
-			return api.ErrNotFound
-		}
+	if slices.Contains(r.counters, nil) {
+		return api.ErrNotFound
 	}
 	return ""
 }
@@ -257,6 +255,7 @@ func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op
 		if r.key != "" {
 			options = []api.Option{api.WithKey(r.key), api.ReportReplayed(&a.replayed)}
 		}
+
 		value, counter := int64(0), r.counters[0].counter()
 		switch {
 		case len(r.amounts) == 0:
@@ -284,6 +283,7 @@ func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op
 		default:
 			value, err = w.api.Decrease(ctx, counter, -r.amounts[0], options...)
 		}
+
 		a.values = []int64{value}
 		return a, err
 	})
@@ -317,6 +317,7 @@ func (w *counts) record(r countRequest, op history.Op) {
 		}
 		part.Input, part.Output = in, out
 	}
+
 	for counter, part := range parts {
 		w.history.Add(*part)
 		w.note(counter, part.Outcome)
@@ -336,6 +337,7 @@ func (w *counts) settle(ctx context.Context) error {
 	for _, r := range open {
 		w.insist(ctx, settling, r, 1)
 	}
+
 	if len(w.open) > 0 {
 		return fmt.Errorf("%d requests with a key are not answered by repeats", len(w.open))
 	}
@@ -345,6 +347,7 @@ func (w *counts) settle(ctx context.Context) error {
 		w.record(r, op)
 		return op.Outcome
 	}
+
 	changed := map[string]bool{}
 	for _, op := range w.history.Ops() {
 		changed[op.Key] = changed[op.Key] || op.Outcome == targets.OK
@@ -366,8 +369,8 @@ func lockCounter(ctx context.Context, tx *sqlx.Tx, id string, hold fault.Hold) e
 	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, id))
 }
 
-// check demands that every counter is linearizable, that the database holds what was read at the end, that sums are
-// those of the distinct keys and of the changes without one, and that repeats are answered as the first request was.
+// check demands that every counter is linearizable, that the database holds what was read at the end, that sums add up
+// from the distinct keys and the changes without one, and that repeats are answered as the first request was.
 func (w *counts) check(ctx context.Context, f *findings) {
 	sums := tally(f.ops)
 	names, values := make([]string, 0, len(sums)), make([]int64, 0, len(sums))
@@ -384,6 +387,7 @@ func (w *counts) check(ctx context.Context, f *findings) {
 			exact++
 		}
 	}
+
 	differ := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[]) AS read (id, value)
 		LEFT JOIN counts.count_values ON item_id = id WHERE current_value IS DISTINCT FROM value`,
 		pq.Array(names), pq.Array(values))
@@ -393,5 +397,59 @@ func (w *counts) check(ctx context.Context, f *findings) {
 		"answered; %d have nothing unknown", len(names), differ, wrong, exact)
 	f.addf(sameAnswers, len(w.wrong) == 0, "%d keys: answers that they forbid: %v", w.made, w.wrong)
 	f.signs[replays] = w.again
-	w.checkOutcomes(ctx, f, w.lost)
+	w.checkOutcomes(ctx, f)
+}
+
+// attackCounts has a counter that is locked and called for singly, by one key and in batches, and reads 500 counters at
+// once.
+func attackCounts(ctx context.Context, v *victim, s site) error {
+	client, err := api.New(s.url, targets.Once(s.client)...)
+	if err != nil {
+		return err
+	}
+	const internal, path, most = "/api/v1/internal/counts", "/api/v1/counts/", 500
+	ids := make([]string, most)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s-%d", s.prefix, i)
+	}
+
+	locked, crossed := ids[0], ids[1]
+	change := path + crossed + "/increase"
+	v.Change, v.Begun = hostile.Post(change, jsonType, `{"amount":1}`, 0), hostile.Post(change, jsonType, `{`, missing)
+	v.Upload = hostile.Post(internal, jsonType, `{"itemId":"`, longBody)
+	v.Large = []string{hostile.Get(internal + "?" + url.Values{"itemIds": ids}.Encode())}
+	v.Bad = []string{
+		hostile.Post(path+"a%00b/increase", jsonType, `{}`, 0), hostile.Post(change, jsonType, `{"amount":`, 0),
+		hostile.Post(internal, jsonType, `{"itemId":"a\u0000b"}`, 0),
+	}
+
+	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		return lockCounter(ctx, tx, locked, hold)
+	}
+	normal := strings.TrimPrefix(s.prefix, hostilePrefix)
+	var calls atomic.Int64
+	v.call = func(ctx context.Context) (int64, error) {
+		n := calls.Add(1)
+		var replayed bool
+		var err error
+		switch n % 3 {
+		case 0:
+			_, err = client.Increase(ctx, locked, 1)
+		case 1: // a crowd that repeats one key
+			key := fmt.Sprintf("%s-%d", s.prefix, n/int64(v.Crowd))
+			_, err = client.Increase(ctx, locked, 1, api.WithKey(key), api.ReportReplayed(&replayed))
+		default: // a batch that wants a normal client's counter beside the locked one, and leaves it as it is
+			free := fmt.Sprintf("%s-%04d", normal, 1+n%activeCounters)
+			_, err = client.Apply(ctx, []api.Change{{ID: free, Amount: 1}, {ID: locked, Amount: 1}, {ID: free, Amount: -1}})
+		}
+		if replayed {
+			return 0, err
+		}
+		return 1, err
+	}
+
+	const value = `SELECT current_value FROM counts.count_values WHERE item_id = `
+	v.stored, v.crossed = value+pq.QuoteLiteral(locked), value+pq.QuoteLiteral(crossed)
+	return local.Execute(ctx, s.db, `INSERT INTO counts.count_values (item_id)
+		SELECT '`+s.prefix+`-' || n FROM generate_series(0, 499) n`)
 }

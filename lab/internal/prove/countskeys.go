@@ -18,7 +18,7 @@ import (
 const (
 	// sameAnswers names the check of what a key promises its callers.
 	sameAnswers = "same answers"
-	// insistence is how long a caller repeats a request with a key, longer than any fault lasts.
+	// insistence is the time for which a caller repeats a request with a key, longer than any fault lasts.
 	insistence = 30 * time.Second
 	// replayable is how many of the latest answers are asked for again.
 	replayable = 64
@@ -45,7 +45,7 @@ func same(a, b history.Op) bool {
 	return a.Code == b.Code && slices.Equal(x.values, y.values)
 }
 
-// fresh reports whether the answer is that of the request which was applied.
+// fresh reports whether the answer belongs to the request that was applied.
 func fresh(op history.Op) bool {
 	a, ok := op.Output.(countAnswer)
 	return ok && !a.replayed
@@ -70,6 +70,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 		sent.Go(func() { all[i] = w.untilAnswered(ctx, client, r) })
 	}
 	sent.Wait()
+
 	all = slices.DeleteFunc(all, func(op history.Op) bool { return !answered(op) })
 	if len(all) == 0 {
 		w.mu.Lock()
@@ -77,6 +78,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 		w.open = append(w.open, r)
 		return
 	}
+
 	slices.SortFunc(all, func(a, b history.Op) int { return int(a.Return - b.Return) })
 	first := all[0]
 	first.First = r.first
@@ -94,6 +96,7 @@ func (w *counts) insist(ctx context.Context, client int, r countRequest, callers
 			w.blamef("two answers at once")
 		}
 	}
+
 	if applied > 1 {
 		w.blamef("applied %d times", applied)
 	}
@@ -123,6 +126,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 		w.mu.Unlock()
 		return false
 	}
+
 	one := w.recent[random.IntN(len(w.recent))]
 	w.mu.Unlock()
 	r := one.request
@@ -135,6 +139,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 			r.amounts[0] = 1
 		}
 	}
+
 	op := w.ask(ctx, client, r)
 	op.Aside = true
 	w.history.Add(op)
@@ -156,7 +161,7 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 type countSum struct {
 	known   int64
 	unknown []int64 // amounts of changes that may have been applied
-	set     bool    // it was given a value, so that there is no sum
+	set     bool    // it was given a value, so there is no sum
 	read    bool    // at the end
 	last    int64   // as it was read
 }
@@ -174,6 +179,7 @@ func tally(ops []history.Op) map[string]*countSum {
 			s = &countSum{}
 			sums[op.Key] = s
 		}
+
 		sum := int64(0)
 		for _, amount := range in.amounts {
 			sum += amount

@@ -1,11 +1,16 @@
 package prove
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // Check holds the outcome of one check.
@@ -38,8 +43,8 @@ const (
 )
 
 const (
-	// resolved counts changes whose answer was lost between service and database, and of which the service found out what
-	// had become of them.
+	// resolved counts changes whose answer was lost between service and database and whose outcome the service then found
+	// out.
 	resolved = "outcome resolved"
 	// resolvedTotal is the metric of them.
 	resolvedTotal = "rowlock_outcome_resolved_total"
@@ -78,12 +83,12 @@ const (
 	// hang is longer than REQUEST_TIMEOUT and the five seconds that the driver may take
 	// to give up a silent server.
 	hang = 12 * time.Second
-	// recoveryLimit is how long a service may take to answer after the faults have ended.
+	// recoveryLimit is the time that a service may take to answer after the faults have ended.
 	recoveryLimit = 2 * time.Second
 )
 
-// judge checks what every service promises in such a window. flips is how often a
-// replica became unready by itself.
+// judge checks what every service promises in such a window. flips counts how often a replica became unready
+// unexpectedly.
 func (w Window) judge(r ServiceResult, flips int) []Check {
 	outages := 0
 	for _, a := range []fault.Action{
@@ -103,4 +108,100 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 			r.Unknown, r.NotApplied, r.Codes))
 	}
 	return checks
+}
+
+// requestTimeout is REQUEST_TIMEOUT of the replicas, but for what a timer may be early by.
+const requestTimeout = 3900 * time.Millisecond
+
+// checkOutcomes demands that no caller was told OUTCOME_UNKNOWN in windows in which the database comes back, unless it
+// stayed away until the request's deadline.
+func (s site) checkOutcomes(ctx context.Context, f *findings) {
+	now, _ := s.metric(ctx, resolvedTotal)
+	f.signs[resolved] = int(max(0, now-s.resolved))
+	if s.window == windowRestart { // which a change may outlive that the service sends again
+		f.signs[notApplied] = f.signs[resolved]
+	}
+	switch s.window {
+	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart, windowCitusCoordinator,
+		windowCitusReplies:
+	default:
+		return
+	}
+
+	early, late := 0, 0
+	for _, op := range f.ops {
+		switch {
+		case op.Code != string(rowlock.ErrOutcomeUnknown):
+		case op.Return-op.Call < requestTimeout:
+			early++
+		default:
+			late++
+		}
+	}
+	f.addf(outcomes, early == 0, "%d OUTCOME_UNKNOWN, %d more when the database stayed away until the deadline; "+
+		"%d lost answers were resolved", early, late, f.signs[resolved])
+}
+
+// without returns, for each outage of the primary, the time from its end to the answer of the first change that was
+// sent when it was gone; 0 where no change was answered.
+func (p *prover) without(ops []history.Op, changes func(history.Op) bool) (all []time.Duration) {
+	for _, outage := range p.outages {
+		at, lost := outage.At.Sub(p.begun), outage.Lost.Sub(p.begun)
+		first := time.Duration(0)
+		for _, op := range ops {
+			acknowledged := op.Outcome == targets.OK && changes(op) && op.Call >= lost
+			if acknowledged && (first == 0 || op.Return-at < first) {
+				first = op.Return - at
+			}
+		}
+		all = append(all, first)
+	}
+	return all
+}
+
+// How long a service may be without a primary: several times what it takes on two busy cores. A manager has to notice
+// the loss first.
+const (
+	longestOutage = 10 * time.Second
+	longestNotice = 15 * time.Second
+)
+
+// servedAgain demands that changes were acknowledged soon after each failover.
+func servedAgain(without []time.Duration, servers Servers) Check {
+	limit := longestOutage
+	if servers == Managed {
+		limit += longestNotice
+	}
+	ok := !slices.Contains(without, 0) && slices.Max(without) <= limit
+	return check("served again", ok, "without service %s", list(without))
+}
+
+// lossTellers lists the checks that say what was lost. The others may fail for other reasons.
+func lossTellers() []string {
+	return []string{linearizable, "sums", sameAnswers, "one charge", "ids", "worked once"}
+}
+
+// noticed returns which checks tell of lost changes, and the demands that replace the checks of a service that must
+// lose some: that one of them does, and that no answer was INTERNAL.
+func noticed(checks []Check, codes map[string]int) (names []string, demands []Check) {
+	var found []string
+	for _, one := range checks {
+		if !one.OK && slices.Contains(lossTellers(), one.Name) {
+			names, found = append(names, one.Name), append(found, one.Name+": "+one.Detail)
+		}
+	}
+	internal := codes[string(rowlock.ErrInternal)]
+	return names, []Check{
+		check("loss noticed", len(names) > 0, "%d checks tell of it: %s", len(names), strings.Join(found, "; ")),
+		check("answers", internal == 0, "%d INTERNAL", internal),
+	}
+}
+
+// list returns durations in a row.
+func list(all []time.Duration) string {
+	words := make([]string, len(all))
+	for i, one := range all {
+		words[i] = round(one).String()
+	}
+	return strings.Join(words, ", ")
 }

@@ -22,7 +22,7 @@ const (
 	isolated = "isolated"
 	// mostMemory is the resident memory of a replica under attack, in bytes.
 	mostMemory = 400 << 20
-	// mostIdle is how long a session may be idle in a transaction.
+	// mostIdle is the longest time that a session may be idle in a transaction.
 	mostIdle = time.Second
 	// keyLocked and keyFree are how long the attacked key is locked, longer than the services wait, and then free.
 	keyLocked = lockWait + lockWait/5
@@ -54,6 +54,11 @@ type victim struct {
 	// page reads a page, and upload is a normal client's long request; nil when the service has none.
 	page, upload func(ctx context.Context) error
 
+	// Observations of the service under attack.
+	begun  time.Duration // of the window, in the history's time
+	memory float64       // of the largest replica, in bytes
+	idle   time.Duration // the longest of a session in a transaction
+
 	mu             sync.Mutex
 	acked, unknown int64
 }
@@ -80,15 +85,6 @@ func (v *victim) ask(ctx context.Context, call func(ctx context.Context) (int64,
 // adds reports whether the answers explain that so much is stored.
 func (v *victim) adds(stored int64) bool { return v.acked <= stored && stored <= v.acked+v.unknown }
 
-// attacked is what is seen of a service while it is attacked.
-type attacked struct {
-	*victim
-
-	begun  time.Duration // of the window, in the history's time
-	memory float64       // of the largest replica, in bytes
-	idle   time.Duration // the longest of a session in a transaction
-}
-
 // attack prepares the attacks of the window on a service.
 func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 	v := &victim{}
@@ -99,14 +95,16 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 		}
 		return addrs
 	}
+
 	normal.client, normal.prefix = targets.HTTPClient(), hostilePrefix+normal.prefix
 	if err := s.kind.attack(ctx, v, normal); err != nil {
 		return fmt.Errorf("prepare the attacks on %s: %w", s.Name, err)
 	}
-	s.attacked, s.Attacks = &attacked{victim: v}, v.Attacks()
+	s.attacked, s.Attacks = v, v.Attacks()
 	if v.lock != nil {
 		s.Lock, s.Attacks[fault.LockedKey] = v.lock, func(ctx context.Context) int { return p.lockedKey(ctx, s) }
 	}
+
 	if v.page != nil {
 		s.Attacks[fault.Pages] = func(ctx context.Context) int { return hostile.Callers(ctx, pagers, v.page) }
 	}
@@ -173,30 +171,31 @@ func (s *subject) look(ctx context.Context) {
 	s.attacked.idle = max(s.attacked.idle, time.Duration(seconds*float64(time.Second)))
 }
 
-// account checks what came of the attacks on the service, and that they did not slow the normal clients down.
-func (a *attacked) account(ctx context.Context, w Window, f *findings, r *ServiceResult) {
-	attacks := a.begun + w.Events[0].At
-	_, r.Calm, _ = times(between(f.ops, a.begun+quiet, attacks))
+// account checks the outcome of the attacks on the service, and that they did not slow the normal clients down.
+func (v *victim) account(ctx context.Context, w Window, f *findings, r *ServiceResult) {
+	attacks := v.begun + w.Events[0].At
+	_, r.Calm, _ = times(between(f.ops, v.begun+quiet, attacks))
 	_, r.Attacked, _ = times(between(f.ops, attacks, attacks+w.Events[0].For))
 	f.addf(isolated, r.Attacked < lockWait, "p99 %s, before the attacks %s; below %s",
 		round(r.Attacked), round(r.Calm), round(lockWait))
-	f.addf("memory", a.memory <= mostMemory, "%.0f MiB in the largest replica, at most %d",
-		a.memory/(1<<20), mostMemory>>20)
-	f.addf("idle in transaction", a.idle <= mostIdle, "%s at most", round(a.idle))
-	if a.settle != nil {
-		if err := a.settle(ctx); err != nil {
-			a.Accuse("a repeat: " + err.Error())
+	f.addf("memory", v.memory <= mostMemory, "%.0f MiB in the largest replica, at most %d",
+		v.memory/(1<<20), mostMemory>>20)
+	f.addf("idle in transaction", v.idle <= mostIdle, "%s at most", round(v.idle))
+	if v.settle != nil {
+		if err := v.settle(ctx); err != nil {
+			v.Accuse("a repeat: " + err.Error())
 		}
 	}
-	if a.stored != "" {
-		n := int64(f.count(ctx, a.stored))
-		f.addf("locked key", a.adds(n), "%d stored, %d acknowledged, %d unknown", n, a.acked, a.unknown)
+
+	if v.stored != "" {
+		n := int64(f.count(ctx, v.stored))
+		f.addf("locked key", v.adds(n), "%d stored, %d acknowledged, %d unknown", n, v.acked, v.unknown)
 	}
-	if a.crossed != "" {
-		n := f.count(ctx, a.crossed)
+	if v.crossed != "" {
+		n := f.count(ctx, v.crossed)
 		f.addf("cross-site", n == 0, "%d changes by pages of other origins", n)
 	}
-	wrong := a.Wrong()
+	wrong := v.Wrong()
 	f.addf("attackers", len(wrong) == 0, "answers that they should not have got: %v", wrong)
 }
 

@@ -2,23 +2,31 @@ package prove
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 const (
 	// activeLists are worked on at the same time.
 	activeLists = 8
-	// workLease is the shortest lease that there is, so that many run out in a window.
+	// workLease is the shortest lease allowed, so that many run out in a window.
 	workLease = time.Second
-	// recentClaims of a list are worked on: the last ones, most of which are over.
+	// recentClaims limits the claims of a list that are worked on: the latest, most of them over.
 	recentClaims = 6
 )
 
@@ -40,10 +48,8 @@ var _ = register(targets.Iidy, kind{
 		windowCitusReplies: {string(fault.CutWorkerCommit), resolved},
 	},
 	mutants: []Mutant{
-		mutant("now", "services/iidy/internal/postgres/claimed.go",
-			"now() for clock_timestamp() in a lease", windowHeld, lateChanges),
-		mutant("latestore", "platform/groupcommit/transact.go",
-			"answers are stored after COMMIT", windowCommits, linearizable),
+		mutant("now", "now() for clock_timestamp() in a lease", windowHeld, lateChanges),
+		mutant("latestore", "answers are stored after COMMIT", windowCommits, linearizable),
 	},
 })
 
@@ -59,8 +65,7 @@ func listItems() []string { return []string{"a", "b", "c", "d"} }
 type iidy struct {
 	*keys
 
-	api  *api.Client
-	lost float64 // answers that the replicas had resolved before
+	api *api.Client
 
 	mu     sync.Mutex
 	claims map[*key][]string // alive or not
@@ -69,10 +74,9 @@ type iidy struct {
 	lateSent sync.WaitGroup
 }
 
-func newIidy(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newIidy(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}
-	w.lost, _ = s.metric(ctx, resolvedTotal)
 	return w, err
 }
 
@@ -83,10 +87,12 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 	verbs := []itemVerb{itemAdd, itemAdd, itemIncrement, itemIncrement, itemDelete, itemPage, itemClaim, itemClaim}
 	var in itemInput
 	if random.IntN(5) == 0 {
-		if in.claim = w.claimOf(list, random); in.claim != "" {
+		in.claim = w.claimOf(list, random)
+		if in.claim != "" {
 			verbs = []itemVerb{itemIncrement, itemIncrement, itemDelete, itemExtend, itemRelease}
 		}
 	}
+
 	in.verb = verbs[random.IntN(len(verbs))]
 	n := 1 + random.IntN(len(listItems()))
 	switch in.verb {
@@ -101,6 +107,7 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 		in.count = n
 	case itemPage, itemExtend, itemRelease:
 	}
+
 	w.work(ctx, client, list, in)
 }
 
@@ -126,6 +133,7 @@ func (w *iidy) work(ctx context.Context, client int, list *key, in itemInput) ta
 		w.claims[list] = append(w.claims[list], a.ID)
 		w.mu.Unlock()
 	}
+
 	items := in.items
 	if len(items) == 0 {
 		items = listItems()
@@ -169,6 +177,7 @@ func request(ctx context.Context, list *api.List, in itemInput) (a itemAnswer, e
 	case in.verb == itemRelease:
 		a.n, err = list.Release(ctx, in.claim)
 	}
+
 	for _, entry := range a.Entries {
 		if !slices.Contains(listItems(), entry.Item) {
 			err = badAnswer("an item that was not added: " + entry.Item)
@@ -177,8 +186,8 @@ func request(ctx context.Context, list *api.List, in itemInput) (a itemAnswer, e
 	return a, err
 }
 
-// of returns what the answer says about one item. A batch's number says nothing about a
-// single item unless it is that of none or of all.
+// of returns what the answer says about one item. A batch's number says nothing about a single item unless none or all
+// items were changed.
 func (a itemAnswer) of(in itemInput, name string, h *history.History) itemOutput {
 	switch {
 	case in.verb == itemPage || in.verb == itemClaim:
@@ -223,6 +232,7 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 			late++
 		}
 	}
+
 	refused, applied := countLate(w.late)
 	f.histories(itemModel())
 	f.answers()
@@ -230,5 +240,284 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 	f.addf(lateChanges, applied == 0,
 		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	f.signs[signLate], f.signs[signHeldLate] = late, refused+applied
-	w.checkOutcomes(ctx, f, w.lost)
+	w.checkOutcomes(ctx, f)
+}
+
+// attackIidy has an item that is locked, a list with the longest pages allowed, and uploads of a normal client.
+func attackIidy(ctx context.Context, v *victim, s site) error {
+	client, err := api.New(s.url, targets.Once(s.client)...)
+	if err != nil {
+		return err
+	}
+	const path, text, item = "/iidy/v1/batch/lists/", "text/plain", "item"
+	locked, large, crossed := s.prefix+"-locked", s.prefix+"-large", s.prefix+"-crossed"
+	change, page := path+crossed, path+large+"?count=10000"
+	v.Change, v.Begun = hostile.Post(change, text, "a\n", 0), hostile.Post(change, text, "a", missing)
+	v.Upload = hostile.Post(change, text, "a", 1<<20)
+	claim := hostile.Post(page+"&action=claim&lease=1s", text, "", 0)
+	v.Large = append(slices.Repeat([]string{hostile.Get(page)}, 11), claim)
+	v.Bad = []string{
+		hostile.Post(path+"a%00b", text, "a\n", 0), hostile.Post(change, jsonType, `{"items":`, 0),
+		hostile.Post(change, text, "a\x00b\n", 0), hostile.Get(change + "?count=10001"),
+	}
+
+	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		return hold(tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 FOR UPDATE`, locked))
+	}
+	v.call = func(ctx context.Context) (int64, error) { return client.List(locked).Increment(ctx, item) }
+	v.page = func(ctx context.Context) error {
+		_, err := client.List(large).Page(ctx, "", 200)
+		return err
+	}
+
+	const long = 3000 // more than 64 KiB of items
+	items := make([]string, long)
+	for i := range items {
+		items[i] = fmt.Sprintf("an-item-of-some-length-%06d", i)
+	}
+
+	var lists atomic.Int64
+	v.upload = func(ctx context.Context) error {
+		added, err := client.List(fmt.Sprintf("%s-upload-%d", s.prefix, lists.Add(1))).Add(ctx, items...)
+		if err == nil && added != long {
+			err = badAnswer(fmt.Sprintf("%d of %d items were added", added, long))
+		}
+		return err
+	}
+
+	const of = ` FROM iidy.lists WHERE list = `
+	v.stored, v.crossed = `SELECT attempts`+of+pq.QuoteLiteral(locked), `SELECT count(*)`+of+pq.QuoteLiteral(crossed)
+	return local.Execute(ctx, s.db, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
+		SELECT %s, %s UNION ALL SELECT %s, lpad(n::text, 1950, '0') FROM generate_series(1, 10000) n`,
+		pq.QuoteLiteral(locked), pq.QuoteLiteral(item), pq.QuoteLiteral(large)))
+}
+
+// itemVerb says what is done to the items of a list.
+type itemVerb string
+
+// The verbs. From itemPage on they concern every item of the list.
+const (
+	itemAdd       itemVerb = "add"
+	itemIncrement itemVerb = "increment"
+	itemDelete    itemVerb = "delete"
+	itemPage      itemVerb = "page"
+	itemClaim     itemVerb = "claim"
+	itemExtend    itemVerb = "extend"
+	itemRelease   itemVerb = "release"
+)
+
+// itemInput describes an operation on some of a list's items.
+type itemInput struct {
+	verb  itemVerb
+	items []string // none for all
+	claim string   // that a change names, if any
+	count int      // of items that a claim takes
+}
+
+// absent is the number of attempts of an item that is not there.
+const absent = -1
+
+// itemOutput holds what an answer says about one item: its attempts, by a page or by the
+// claim that took it; 1 or 0 by a change.
+type itemOutput struct {
+	n     int64
+	known bool          // false where a batch's number says nothing about a single item
+	claim string        // that took the item
+	until time.Duration // the end of its lease
+}
+
+// item holds the state of one item: its attempts and the claim that has it. The lease
+// ends between low and high, which are equal where the answer to the claim was seen.
+type item struct {
+	attempts  int64
+	claim     string
+	low, high time.Duration
+}
+
+// itemModel returns the model of an iidy item that is absent at first; claims hold it for
+// workLease. When a lease ends during an operation, the operation may find it alive or
+// not, so two states may follow.
+//
+// The promise is one for each item, not for a list: a batch commits as a whole, but
+// reaches its items one after the other, and may see what others commit meanwhile for
+// one item and not for another (READ COMMITTED). So a batch is recorded for each of its
+// items.
+func itemModel() porcupine.Model { return history.NewModel(item{attempts: absent}, item.after) }
+
+// after returns the states that may follow the operation.
+func (s item) after(in itemInput, op history.Op) (after []item) {
+	out, _ := op.Output.(itemOutput)
+	switch op.Outcome {
+	case targets.Refused:
+		return []item{s}
+	case targets.Unknown:
+		out, op.Return = itemOutput{}, history.Never // it may take effect at any time
+	case targets.OK, targets.NotApplied:
+	}
+
+	there := s.attempts != absent
+	// allow adds a state that follows an answer of n.
+	allow := func(possible bool, n int64, state item) {
+		if possible && (!out.known || out.n == n) {
+			after = append(after, state)
+		}
+	}
+
+	switch in.verb {
+	case itemPage:
+		allow(true, s.attempts, s)
+	case itemAdd:
+		allow(!there, 1, item{})
+		allow(there, 0, s)
+	case itemClaim:
+		free := there && (s.claim == "" || op.Return >= s.low-history.ClockSlack)
+		switch {
+		case out.claim != "":
+			allow(free, s.attempts, item{s.attempts, out.claim, out.until, out.until})
+		case out.known: // a claim passes over what is locked at the moment, so an item may be left without a cause
+			after = append(after, s)
+		default:
+			allow(true, 0, s)
+			allow(free, 0, item{s.attempts, fmt.Sprint("lost at ", op.Call), op.Call + workLease, history.Never})
+		}
+	case itemIncrement, itemDelete, itemExtend, itemRelease:
+		mayReach, surelyReaches := there, there
+		if in.claim != "" {
+			holds := there && s.claim == in.claim
+			mayReach = holds && op.Call-history.ClockSlack <= s.high
+			surelyReaches = holds && op.Return < s.low-history.ClockSlack
+		}
+		allow(mayReach, 1, s.changed(in.verb, op))
+		allow(!surelyReaches, 0, s)
+	}
+	return after
+}
+
+// changed returns the item after an operation that has reached it.
+func (s item) changed(verb itemVerb, op history.Op) item {
+	switch verb {
+	case itemIncrement:
+		s.attempts++
+	case itemDelete:
+		s = item{attempts: absent}
+	case itemExtend:
+		s.low, s.high = op.Call+workLease, history.Never
+		if op.Return != history.Never {
+			s.high = op.Return + workLease
+		}
+	case itemRelease:
+		s.claim, s.low, s.high = "", 0, 0
+	case itemAdd, itemPage, itemClaim:
+	}
+	return s
+}
+
+// lateChanges names a check.
+const lateChanges = "late changes"
+
+const (
+	// lateClaims hold lateItems each. Their leases end from the shortest one on, at this distance.
+	lateClaims, lateItems = 6, 9
+	lateEvery             = 500 * time.Millisecond
+	// lateBefore is the time before the end of a lease at which the first of its changes is sent.
+	lateBefore = 120 * time.Millisecond
+	// lateAfter is the time from the end of a lease until the list is unlocked. A try waits longer for a lock.
+	lateAfter = history.ClockSlack + time.Millisecond
+)
+
+// lateLock records one lock of a list, with the changes that were sent during it.
+type lateLock struct {
+	unlocked time.Time
+	changes  []lateChange // that were answered
+}
+
+type lateChange struct {
+	until   time.Time // the end of its lease
+	changed int64
+}
+
+// lock locks the rows of a list that is worked on, and changes those of another list, which are leased. The leases end
+// one after the other, and just before, their holders send changes, which wait for the lock. A change that gets its row
+// after the end of the lease must change nothing: it comes after this transaction's change, and that after the lease. A
+// row that was locked and not changed could be taken as changed before the lock. The list is unlocked right after the
+// end of a lease, while tries that began before it still wait.
+func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+	late := &lateLock{}
+	w.mu.Lock()
+	w.late = append(w.late, late)
+	name := fmt.Sprintf("%s-late-%d", w.prefix, len(w.late))
+	w.mu.Unlock()
+	claims := claimEach(ctx, w.api.List(name))
+	_, err := tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 ORDER BY item FOR UPDATE`, w.first())
+	if err != nil {
+		return err //nolint:wrapcheck // the fault names itself
+	}
+	locked, err := tx.ExecContext(ctx, `UPDATE iidy.lists SET attempts = attempts WHERE list = $1`, name)
+	for _, claim := range claims {
+		for i := range claim.Entries {
+			w.lateSent.Go(func() { w.sendLate(context.WithoutCancel(ctx), late, w.api.List(name), i, claim) })
+		}
+	}
+
+	err = hold(locked, err)
+	for _, claim := range claims {
+		if left := time.Until(claim.Until); left > 0 {
+			fault.Wait(ctx, left+lateAfter)
+			break
+		}
+	}
+	late.unlocked = time.Now()
+	return err
+}
+
+// claimEach fills a list and claims its items.
+func claimEach(ctx context.Context, list *api.List) (claims []api.Claim) {
+	items := make([]string, lateClaims*lateItems)
+	for i := range items {
+		items[i] = fmt.Sprintf("%03d", i)
+	}
+	if _, err := list.Add(ctx, items...); err != nil {
+		return nil
+	}
+
+	for i := range lateClaims {
+		claim, err := list.Claim(ctx, lateItems, workLease+time.Duration(i)*lateEvery)
+		if err == nil {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// sendLate sends a change of an item just before the end of its lease.
+func (w *iidy) sendLate(ctx context.Context, late *lateLock, list *api.List, i int, claim api.Claim) {
+	change := list.IncrementClaimed
+	if i%2 == 0 {
+		change = list.DeleteClaimed
+	}
+	before := lateBefore * time.Duration(lateItems-i) / lateItems
+
+	fault.Wait(ctx, time.Until(claim.Until)-before)
+	n, err := change(ctx, claim.ID, claim.Entries[i].Item)
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late.changes = append(late.changes, lateChange{claim.Until, n})
+	}
+}
+
+// countLate counts the changes whose lease ended before the list was unlocked.
+func countLate(locks []*lateLock) (refused, applied int) {
+	for _, lock := range locks {
+		for _, c := range lock.changes {
+			switch {
+			case !c.until.Add(history.ClockSlack).Before(lock.unlocked):
+			case c.changed > 0:
+				applied++
+			default:
+				refused++
+			}
+		}
+	}
+	return refused, applied
 }

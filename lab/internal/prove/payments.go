@@ -25,20 +25,20 @@ import (
 const (
 	// recentKeys are those that the clients repeat, at the same time and later.
 	recentKeys = 24
-	// keyLife is how long an idempotency key lives in a run, IDEMPOTENCY_TTL: longer
-	// than a request takes, and short enough that keys end within a window.
+	// keyLife is the lifetime of an idempotency key in a run, IDEMPOTENCY_TTL: longer than a request takes, and short
+	// enough that keys end within a window.
 	keyLife = 5 * time.Second
 	// lockWait is the longest wait for a lock, LOCK_WAIT and DB_LOCK_TIMEOUT, but in windows that say another.
 	lockWait = 1500 * time.Millisecond
 )
 
-// What a window has to see of payments.
+// The signs of payments that a window must show.
 const (
 	// keyReused counts keys that were paid with again after their life.
 	keyReused = "key used again after its life"
 	// timedOut counts payments that were answered PROCESSOR_TIMEOUT.
 	timedOut = "processor timed out"
-	// reconciled counts payments that no caller was answered first: the service settled them by itself.
+	// reconciled counts payments that no caller was answered first: the service settled them.
 	reconciled = "settled by no caller"
 )
 
@@ -52,8 +52,7 @@ var _ = register(targets.Payments, kind{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},
 	mutants: []Mutant{
-		mutant("donothing", "services/payments/internal/postgres/claim.go",
-			"DO NOTHING for a key that has expired", windowNone, linearizable),
+		mutant("donothing", "DO NOTHING for a key that has expired", windowNone, linearizable),
 	},
 })
 
@@ -72,9 +71,9 @@ type payment struct {
 	from, to time.Duration
 }
 
-// paymentModel returns the model of an idempotency key that lives for keyLife: the first
-// request pays, the others get its answer, and another amount is a conflict. When the
-// key's life is over, the next request pays anew. The input is the amount, an int64.
+// paymentModel returns the model of an idempotency key that lives for keyLife: the first request pays, the others get
+// its answer, and another amount is a conflict. When the key's life is over, the next request pays again. The input is
+// the amount, an int64.
 //
 // Before the payment stands, a claim or a charge whose request was lost may already bind
 // the key to an amount, so any conflict is explained then; afterwards only by another
@@ -92,11 +91,13 @@ func paymentModel() porcupine.Model {
 			}
 			same := amount == s.amount && (s.id == "" || s.id == out.id)
 			return history.When(s.paid && !isOver && same, payment{true, s.amount, out.id, s.from, min(s.to, op.Return)})
+
 		case targets.Unknown:
 			// One that changed nothing is placed after all others, where it has no effect.
 			if free {
 				s = payment{true, amount, "", op.Call, history.Never}
 			}
+
 		case targets.Refused:
 			return history.When(free || amount != s.amount, s)
 		case targets.NotApplied:
@@ -110,8 +111,7 @@ func paymentModel() porcupine.Model {
 type payments struct {
 	site
 
-	api  *api.Client
-	lost float64 // answers that the replicas had resolved before
+	api *api.Client
 
 	mu   sync.Mutex
 	made int
@@ -132,10 +132,9 @@ const (
 	lateCard = "4000000000000259"
 )
 
-func newPayments(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &payments{site: s, api: client}
-	w.lost, _ = s.metric(ctx, resolvedTotal)
 	return w, err
 }
 
@@ -202,13 +201,12 @@ func (w *payments) probe(ctx context.Context) error {
 	return err
 }
 
-// patience is how long a caller repeats: much longer than the claim of a replica that was killed lives, which is
-// PROCESSOR_TIMEOUT and a second.
+// patience is the time for which a caller repeats: much longer than the claim of a replica that was killed lives, which
+// is PROCESSOR_TIMEOUT and a second.
 const patience = 10 * time.Second
 
-// settle repeats every key of which something is unknown, as a caller would, until
-// it has an answer: with an amount that was sent. In window slow-processor the service
-// has to settle by itself what is charged, before the callers repeat.
+// settle repeats every key with an unknown outcome, as a caller would, until it has an answer: with an amount that was
+// sent. In window slow-processor the service itself has to settle what is charged, before the callers repeat.
 func (w *payments) settle(ctx context.Context) error {
 	if w.window == windowSlow {
 		if err := w.awaitPayments(ctx); err != nil {
@@ -309,6 +307,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 	v.Bad = []string{
 		hostile.Get(path + "/a%00b"), hostile.Get(path + "?ride_id=a%00b"), hostile.Post(path, jsonType, `{"ride_id":`, 0),
 	}
+
 	prefix := s.prefix + "-locked-"
 	pay := func(ctx context.Context, n int64) (int64, error) {
 		_, replayed, err := client.Create(ctx, fmt.Sprint(prefix, n), targets.Ride(s.prefix))
@@ -317,6 +316,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 		}
 		return 1, err
 	}
+
 	var last atomic.Int64
 	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 		n := last.Load() + 1
@@ -325,6 +325,7 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 			return hold(locked, err)
 		})
 	}
+
 	v.call = func(ctx context.Context) (int64, error) { return pay(ctx, last.Load()) }
 	v.settle = func(ctx context.Context) (err error) {
 		for n := last.Load(); n >= 0 && err == nil; n-- {
@@ -356,9 +357,9 @@ func (w *payments) check(ctx context.Context, f *findings) {
 			acknowledged = append(acknowledged, out.id)
 		}
 	}
-	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its
-	// row; one that the service settled by itself is dated later. What is paid again in between is left to the check of
-	// the history.
+
+	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its row;
+	// one that the service itself settled is dated later. The check of the history covers payments in between.
 	surely := keyLife - w.lockWait - history.ClockSlack
 	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
 	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
@@ -371,10 +372,11 @@ func (w *payments) check(ctx context.Context, f *findings) {
 			FROM payments.payments WHERE starts_with(idempotency_key, $1)
 			WINDOW lives AS (PARTITION BY idempotency_key ORDER BY created_at)) p`,
 		w.prefix+"-", surely.Microseconds(), pq.Array(first), pq.Array(lost))
+
 	missing := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())
-	w.checkOutcomes(ctx, f, w.lost)
+	w.checkOutcomes(ctx, f)
 	f.answers(api.ErrKeyConflict)
 	f.addf("one charge", missing+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",

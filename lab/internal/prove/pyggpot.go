@@ -43,10 +43,8 @@ var _ = register(targets.Pyggpot, kind{
 	},
 	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
-		mutant("unfenced", "services/pyggpot/internal/postgres/fence.go",
-			"a lease without its fence", windowStop, linearizable),
-		mutant("laststate", "services/pyggpot/internal/pot/decide.go",
-			"a group answers all its callers with the last state", windowNone, linearizable),
+		mutant("unfenced", "a lease without its fence", windowStop, linearizable),
+		mutant("laststate", "a group answers all its callers with the last state", windowNone, linearizable),
 	},
 })
 
@@ -101,6 +99,7 @@ func (c coins) after(in potInput, op history.Op) []coins {
 			after = c
 		}
 		return history.When(!known || fits && out == in.add, after)
+
 	case in.draw > 0:
 		drawn := min(in.draw, c.sum())
 		if !known {
@@ -108,6 +107,7 @@ func (c coins) after(in potInput, op history.Op) []coins {
 		}
 		after, ok := c.minus(out)
 		return history.When(ok && out.sum() == drawn, after)
+
 	default:
 		taken := coins{}
 		for i, n := range in.remove {
@@ -167,6 +167,7 @@ func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
 		c[random.IntN(len(c))]++
 		return c
 	}
+
 	var in potInput
 	switch random.IntN(5) {
 	case 0, 1:
@@ -177,6 +178,7 @@ func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
 		in.draw = 1 + random.Int32N(20)
 	default:
 	}
+
 	w.change(ctx, client, key, in)
 }
 
@@ -247,6 +249,7 @@ func attackPots(ctx context.Context, v *victim, s site) error {
 	if err != nil {
 		return err
 	}
+
 	crossed, err := w.create(ctx, s.prefix+"-crossed")
 	if err != nil {
 		return err
@@ -259,6 +262,7 @@ func attackPots(ctx context.Context, v *victim, s site) error {
 		hostile.Post(add, jsonType, `{"pot_id":`, 0), hostile.Post(add, jsonType, `{"pot_id":-1}`, 0),
 		hostile.Post("/pyggpot.pot.Pot/ViewPotByName", jsonType, `{"pot_name":"a\u0000b"}`, 0),
 	}
+
 	v.lock = func(ctx context.Context, _ *sqlx.Tx, hold fault.Hold) error {
 		// Committed, as the lease of a replica that stalls, and not another holder's.
 		return hold(driver.RowsAffected(1), local.Execute(ctx, s.db, fmt.Sprintf(`DO $$ BEGIN LOOP UPDATE pyggpot.pot
@@ -266,11 +270,13 @@ func attackPots(ctx context.Context, v *victim, s site) error {
 			WHERE id = %d AND (lock IS NULL OR lock_expire_time <= clock_timestamp());
 			EXIT WHEN FOUND; PERFORM pg_sleep(0.002); END LOOP; END $$`, keyLocked.Microseconds(), locked)))
 	}
+
 	v.call = func(ctx context.Context) (int64, error) {
 		request := &coin.AddCoinsRequest{PotId: locked, Coins: sent(coins{0, 0, 1})}
 		_, err := w.api.Coin.AddCoins(ctx, connect.NewRequest(request))
 		return 1, err
 	}
+
 	v.page = func(ctx context.Context) error {
 		_, err := w.api.Pot.ListPots(ctx, connect.NewRequest(&pot.ListPotsRequest{Page: last, Limit: 100}))
 		return err

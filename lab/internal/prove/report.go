@@ -2,8 +2,12 @@ package prove
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
+	"html/template"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +40,7 @@ type WindowResult struct {
 	Window
 
 	Services []ServiceResult `json:"services"`
-	// Checks are those of the window as a whole.
+	// Checks concern the window as a whole.
 	Checks []Check `json:"checks,omitempty"`
 }
 
@@ -109,7 +113,7 @@ type Failure struct {
 // theRun is in place of the window where the run itself failed.
 const theRun = "the run"
 
-// OfRun reports whether the run failed by itself, which says nothing about the services.
+// OfRun reports whether the run itself failed, which says nothing about the services.
 func (f Failure) OfRun() bool { return f.Window == theRun }
 
 // String returns the failure in a line.
@@ -134,7 +138,7 @@ func failures(window, service string, checks ...Check) (all []Failure) {
 	return all
 }
 
-// Add appends the results of another part of the run, whose windows had servers of their own.
+// Add appends the results of another part of the run, whose windows had their own servers.
 func (r *Report) Add(part *Report) {
 	for _, name := range part.Services {
 		if !slices.Contains(r.Services, name) {
@@ -188,12 +192,14 @@ func (w *WindowResult) lines() string {
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
 			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
 			round(s.P99), round(s.Slowest), s.Actions())
+
 		if s.Attacked > 0 {
 			lines[i] += fmt.Sprintf("; p99 %s under attack, %s before", round(s.Attacked), round(s.Calm))
 		}
 		if s.Without != nil {
 			lines[i] += "; without service " + list(s.Without)
 		}
+
 		if s.Noticed != nil {
 			lines[i] += "; the loss is noticed, as it must be, by " + strings.Join(s.Noticed, ", ")
 		}
@@ -213,3 +219,31 @@ func (r *ServiceResult) Actions() string {
 }
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+//go:embed page.html
+var pageText string
+
+// WritePage writes the report as one HTML page that needs nothing else.
+func (r *Report) WritePage(out io.Writer) error {
+	tmpl := template.Must(template.New("page").Funcs(template.FuncMap{
+		"list":    list,
+		"seconds": func(d time.Duration) string { return round(d).String() },
+		"picture": func(path string) (string, error) {
+			text, err := os.ReadFile(path)
+			return string(text), err
+		},
+	}).Parse(pageText))
+	if err := tmpl.Execute(out, r); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}
+
+// Of returns what the window found of a service; nil where it took no part.
+func (w *WindowResult) Of(name string) *ServiceResult {
+	i := slices.IndexFunc(w.Services, func(s ServiceResult) bool { return s.Service == name })
+	if i < 0 {
+		return nil
+	}
+	return &w.Services[i]
+}

@@ -1,11 +1,15 @@
 package prove
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -62,14 +66,14 @@ func TestBrokenPromiseIsNotRepeated(t *testing.T) {
 // A window in which nothing was done, or no operation succeeded, misses an effect.
 func TestWindowsDemandAnEffect(t *testing.T) {
 	t.Parallel()
-	windows, err := Schedule(1, 20*time.Second, nil)
+	windows, err := Schedule(1, 20*time.Second, AllNames())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range windows {
 		idle := ServiceResult{Service: "events", OK: 1000, Done: map[fault.Action]int{}}
 		idle.Checks = w.judgeEffects(idle)
-		if missed := (&WindowResult{Services: []ServiceResult{idle}}).missed(); (missed == "") != (w.Name == windowNone) {
+		if missed := (&WindowResult{Services: []ServiceResult{idle}}).missed(); (missed == "") != (len(w.Events) == 0) {
 			t.Errorf("%s: nothing was done, and what is missed is %q", w.Name, missed)
 		}
 		idle.OK = 0
@@ -136,9 +140,6 @@ func TestFoundBy(t *testing.T) {
 	if f := (Mutant{Service: "counts", Window: windowNone, Checks: []string{deadlocks}}).FoundBy(r); f == nil {
 		t.Error("deadlocks are not found")
 	}
-	if len(Mutants()) != 15 {
-		t.Errorf("%d mutants", len(Mutants()))
-	}
 }
 
 func TestEveryServiceIsProven(t *testing.T) {
@@ -147,5 +148,128 @@ func TestEveryServiceIsProven(t *testing.T) {
 		if kinds[name].open == nil {
 			t.Errorf("%s is not registered", name)
 		}
+	}
+}
+
+// The time without service ends with the answer of a change that was sent when the primary was gone: not of a read, nor
+// of a change that the old primary may have acknowledged, nor of one that was refused.
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
+	op := func(input potInput, call, end int, outcome targets.Outcome) history.Op {
+		return history.Op{
+			Input: input, Outcome: outcome,
+			Call: time.Duration(call) * time.Millisecond, Return: time.Duration(end) * time.Millisecond,
+		}
+	}
+	change := potInput{draw: 1}
+	p := &prover{begun: begun, outages: []fault.Outage{
+		{At: at(100), Lost: at(120)}, {At: at(1000), Lost: at(1010)}, {At: at(5000), Lost: at(5010)},
+	}}
+	got := p.without([]history.Op{
+		op(change, 110, 125, targets.OK), op(potInput{}, 130, 140, targets.OK),
+		op(change, 125, 150, targets.NotApplied), op(change, 130, 400, targets.OK), op(change, 125, 410, targets.OK),
+		op(change, 1020, 1500, targets.OK),
+	}, kinds[targets.Pyggpot].changes)
+	if want := []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, 0}; !slices.Equal(got, want) {
+		t.Errorf("without service %v, want %v", got, want)
+	}
+	again := func(without ...time.Duration) bool { return servedAgain(without, Synchronous).OK }
+	if again(got...) || !again(got[:2]...) || again(longestOutage+1) || !servedAgain(got[:2], Managed).OK {
+		t.Error("a service that acknowledges nothing for long, or never again, is not told from others")
+	}
+}
+
+// A window that must lose changes holds when a check tells of it, and fails when none does, when only one fails that
+// has other reasons, and when an answer was INTERNAL.
+func TestNoticed(t *testing.T) {
+	t.Parallel()
+	lost, other := check("sums", false, "3 differ"), check("settled", false, "2 keys")
+	for name, c := range map[string]struct {
+		checks   []Check
+		internal int
+		want     []string // that fail
+	}{
+		"loss":            {[]Check{lost, check(linearizable, true, "")}, 0, nil},
+		"no loss":         {[]Check{check("sums", true, ""), check(linearizable, true, "")}, 0, []string{"loss noticed"}},
+		"another failure": {[]Check{other}, 0, []string{"loss noticed"}},
+		"internal":        {[]Check{lost}, 1, []string{"answers"}},
+	} {
+		names, demands := noticed(c.checks, map[string]int{"INTERNAL": c.internal})
+		var failed []string
+		for _, f := range failures("", "", demands...) {
+			failed = append(failed, f.Name)
+		}
+		if !slices.Equal(failed, c.want) || (len(names) > 0) != slices.Contains(c.checks, lost) {
+			t.Errorf("%s: told by %v, %v fail, want %v", name, names, failed, c.want)
+		}
+	}
+}
+
+// Every demand on a service under attack fails when it is not met, and no other one.
+func TestAccount(t *testing.T) {
+	t.Parallel()
+	windows, err := Schedule(1, 8*time.Second, []string{windowHostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		calm, under time.Duration // p99
+		spoil       func(a *victim)
+		want        []string
+	}{
+		"holds":          {calm: 40 * time.Millisecond, under: lockWait - 1},
+		"waits":          {calm: 40 * time.Millisecond, under: lockWait, want: []string{"isolated"}},
+		"a wrong answer": {spoil: func(a *victim) { a.Accuse("201") }, want: []string{"attackers"}},
+		"memory":         {spoil: func(a *victim) { a.memory = mostMemory + 1 }, want: []string{"memory"}},
+		"idle":           {spoil: func(a *victim) { a.idle = 2 * time.Second }, want: []string{"idle in transaction"}},
+	} {
+		a := &victim{}
+		if tc.spoil != nil {
+			tc.spoil(a)
+		}
+		w, f, r := windows[0], &findings{}, &ServiceResult{}
+		from := w.Events[0].At
+		for at, took := range map[time.Duration]time.Duration{
+			0: time.Minute, from - 1: tc.calm, from: tc.under, w.For - quiet: time.Minute,
+		} {
+			f.ops = append(f.ops, history.Op{Call: at, Return: at + took})
+		}
+		a.account(t.Context(), w, f, r)
+		var failed []string
+		for _, c := range f.checks {
+			if !c.OK {
+				failed = append(failed, c.Name)
+			}
+		}
+		if !slices.Equal(failed, tc.want) || r.Calm != tc.calm || r.Attacked != tc.under {
+			t.Errorf("%s: %v, want %v; %s, then %s", name, failed, tc.want, r.Calm, r.Attacked)
+		}
+	}
+}
+
+// What is stored lies between what was acknowledged and that with what may have been applied.
+func TestAttackersAccounts(t *testing.T) {
+	t.Parallel()
+	v := &victim{}
+	for _, err := range []error{
+		nil, nil, &rowlock.Error{Code: rowlock.ErrOutcomeUnknown}, &rowlock.Error{Code: rowlock.ErrOverloaded},
+	} {
+		if got := v.ask(t.Context(), func(context.Context) (int64, error) { return 1, err }); !errors.Is(got, err) {
+			t.Errorf("%v instead of %v", got, err)
+		}
+	}
+	for n, want := range map[int64]bool{1: false, 2: true, 3: true, 4: false} {
+		if v.adds(n) != want {
+			t.Errorf("%d stored, %d acknowledged, %d unknown: %t", n, v.acked, v.unknown, !want)
+		}
+	}
+	if len(v.Wrong()) != 0 {
+		t.Errorf("refusals that must be: %v", v.Wrong())
+	}
+	_ = v.ask(t.Context(), func(context.Context) (int64, error) { return 0, &rowlock.Error{Code: rowlock.ErrInternal} })
+	if len(v.Wrong()) != 1 {
+		t.Error("an internal error is no wrong answer")
 	}
 }

@@ -28,7 +28,7 @@ type Service struct {
 	Path string
 	// Worker is the command of the service's workers, "" where it has none.
 	Worker string
-	// Environ is that of the replicas. DATABASE_URL names the role that can only change rows.
+	// Environ is the environment of the replicas. DATABASE_URL names the role that can only change rows.
 	Environ map[string]string
 	// Maria is the service's server where that is not PostgreSQL.
 	Maria *fault.MariaDB
@@ -68,7 +68,7 @@ type subject struct {
 	history  *history.History
 	flips    []int
 	recovery time.Duration
-	attacked *attacked // nil in windows without attackers
+	attacked *victim // nil in windows without attackers
 }
 
 // prover holds the state of a run.
@@ -113,6 +113,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 	if p.Citus != nil {
 		kind = kind.forCitus()
 	}
+
 	s := &subject{
 		service: service, kind: kind, db: p.injector.DB, http: targets.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
@@ -126,6 +127,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 			return nil, err
 		}
 	}
+
 	if kind.prepare != nil {
 		if err := kind.prepare(ctx, s.db); err != nil {
 			return nil, err
@@ -167,12 +169,14 @@ func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	if s.Proxy != nil {
 		own["DATABASE_URL"] = s.Proxy.DSN(s.service.Environ["DATABASE_URL"])
 	}
+
 	if p.injector.Pooler != nil && s.Proxy != nil {
 		own["DB_POOLER"] = "transaction"
 		if own["DATABASE_URL"], err = p.injector.Pooler.DSN(s.service.Environ["DATABASE_URL"]); err != nil {
 			return err
 		}
 	}
+
 	spec := local.Spec{Service: s.Name, Path: s.service.Path, Environ: own}
 	if s.Replicas, err = local.Start(ctx, spec, p.Replicas); err != nil {
 		return err
@@ -228,4 +232,76 @@ func (p *prover) close(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, p.injector.DB.Close())
+}
+
+// readFlips returns how often each replica became unready unexpectedly.
+func (s *subject) readFlips() []int {
+	all := s.Replicas.Replicas()
+	flips := make([]int, len(all))
+	for i, one := range all {
+		flips[i] = one.Status().Flips
+	}
+	return flips
+}
+
+// metric returns the sum of a metric of the service's replicas, and the largest value. A
+// replica that is dead has none.
+func (s *subject) metric(ctx context.Context, name string) (sum, most float64) {
+	for _, one := range s.Replicas.Replicas() {
+		value, _ := local.Metric(ctx, one.Status().Admin, name)
+		sum, most = sum+value, max(most, value)
+	}
+	return sum, most
+}
+
+const (
+	goroutines     = "go_goroutines"
+	inFlight       = `http_server_requests_in_flight{server="api"}`
+	residentMemory = "process_resident_memory_bytes"
+	// leakSlack is how many more goroutines an idle replica may have after the run:
+	// connections of the pool and the balancer that are still open.
+	leakSlack = 25
+	// growth is how much more memory a replica may have after the run than after the
+	// window without faults.
+	growth = 1.5
+	// afterAttack is how many bytes a replica may have right after window hostile: Go gives memory back within minutes.
+	afterAttack = 256 << 20
+)
+
+// leaks waits until the service is idle and checks what was left behind.
+func (s *subject) leaks(ctx context.Context) []Check {
+	s.http.CloseIdleConnections()
+	limit := s.idle + leakSlack
+	query := `SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND state NOT IN ('idle', 'disabled')`
+	if s.Maria != nil {
+		query = `SELECT count(*) FROM information_schema.processlist WHERE user = ? AND command <> 'Sleep'`
+	}
+
+	var now, running, memory float64
+	var busy int
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); ; fault.Wait(ctx, 200*time.Millisecond) {
+		_, now = s.metric(ctx, goroutines)
+		_, running = s.metric(ctx, inFlight)
+		_, memory = s.metric(ctx, residentMemory)
+		err = s.db.GetContext(ctx, &busy, query, s.Role)
+		if now <= limit && running == 0 && busy == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+
+	checks := []Check{
+		check(s.Name+": goroutines", 0 < now && now <= limit, "%.0f before, %.0f after", s.idle, now),
+		check(s.Name+": in flight", running == 0, "%.0f requests in a replica", running),
+	}
+	if s.memory > 0 {
+		const mebi = 1 << 20
+		most := growth * s.memory
+		if s.attacked != nil {
+			most = max(most, afterAttack)
+		}
+		checks = append(checks, check(s.Name+": memory", 0 < memory && memory <= most,
+			"%.0f MiB without faults, %.0f MiB after all", s.memory/mebi, memory/mebi))
+	}
+	return append(checks, check(s.Name+": connections", err == nil && busy == 0, "%d not idle", busy))
 }

@@ -23,7 +23,7 @@ type Setup struct {
 	Admin string
 	// Server is the database's server; nil when others use it too, or when there are several.
 	Server *localpg.Server
-	// Cluster runs the database's servers where there are several, all of which Admin and the services' URLs name. No
+	// Cluster runs the database's servers where there are several. Admin and the services' URLs name all of them. No
 	// proxy stands before them then.
 	Cluster fault.Cluster
 	// Citus distributes the database, and Server is its coordinator; nil where nothing does.
@@ -81,6 +81,7 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 	for _, s := range p.subjects {
 		_, s.idle = s.metric(ctx, goroutines)
 	}
+
 	for _, w := range p.Windows {
 		if w.Name == windowHostile { // after which a replica may hold more memory
 			for _, s := range p.subjects {
@@ -101,13 +102,14 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 			return nil
 		}
 	}
+
 	for _, s := range p.subjects {
 		report.After = append(report.After, s.leaks(ctx)...)
 	}
 	return context.Cause(ctx) // interrupted, the checks show nothing
 }
 
-// window runs one window and checks what came of it.
+// window runs one window and checks the outcome.
 func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	result := &WindowResult{Window: w}
 	if w.shape.pooler != (p.injector.Pooler != nil) {
@@ -115,26 +117,26 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 			return result, err
 		}
 	}
+
 	p.windows++
 	parts, err := p.take(ctx, w)
 	if err != nil {
 		return result, err
 	}
+
 	p.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
 	stopLoad, stopWatch := p.load(ctx, w, parts), p.watch(ctx, parts)
 	err = p.inject(ctx, w, parts)
 	stopWatch()
 	stopLoad()
-	if ctx.Err() != nil {
-		return result, fmt.Errorf("interrupted: %w", ctx.Err())
-	}
-	if err != nil {
+	if err := errors.Join(context.Cause(ctx), err); err != nil {
 		return result, err
 	}
 	if result.Checks, err = p.recovered(ctx); err != nil {
 		return result, err
 	}
-	// Together, because to settle is mostly to wait.
+
+	// Services are judged in parallel, because judging mostly waits.
 	result.Services = make([]ServiceResult, len(parts))
 	var judges errgroup.Group
 	for i, s := range parts {
@@ -172,12 +174,15 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 				return nil, err
 			}
 		}
+
 		s.history, s.flips = history.New(p.begun), s.readFlips()
 		normal := site{
 			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
 			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
+
+		normal.resolved, _ = s.metric(ctx, resolvedTotal)
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err
 		}
@@ -235,6 +240,7 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 		})
 	}
 	failed := faults.Wait()
+
 	p.outages = p.injector.Outages()
 	fault.Wait(ctx, w.For-quiet-time.Since(begin))
 	for _, s := range parts {
@@ -242,6 +248,7 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 			s.Proxy.StopCutting()
 		}
 	}
+
 	if p.Citus != nil {
 		p.Citus.StopCutting()
 	}
@@ -257,6 +264,7 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 		})
 	}
 	probes.Wait()
+
 	fault.Wait(ctx, w.For-time.Since(begin))
 	return failed //nolint:wrapcheck // it names the fault
 }
@@ -273,17 +281,20 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 			return result, err
 		}
 	}
+
 	settled := s.clients.settle(ctx)
 	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.Out, signs: result.Signs}
 	if w.Loses {
 		found.pictures = "" // of violations, which are no failure here
 	}
+
 	s.clients.check(ctx, &found)
 	if settled == nil {
 		found.addf("settled", true, "everything")
 	} else {
 		found.addf("settled", false, "%v", settled)
 	}
+
 	result.summarize(found.ops)
 	result.Without = p.without(found.ops, s.kind.changes)
 	if w.Loses {
@@ -291,6 +302,7 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	} else if len(p.outages) > 0 {
 		found.checks = append(found.checks, servedAgain(result.Without, w.Servers()))
 	}
+
 	if s.attacked != nil {
 		s.attacked.account(ctx, w, &found, &result)
 	}

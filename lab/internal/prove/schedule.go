@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -40,7 +41,8 @@ type shape struct {
 	environ map[string]string
 	// lockWait is the longest wait for a lock where it is not that of other windows, as environ says.
 	lockWait time.Duration
-	// servers are the window's own, "" those of the run. A window with servers of its own runs only when it is named.
+	// servers are the window's own; with "" it runs on the servers of the run. A window with its own servers runs only
+	// when it is named.
 	servers Servers
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
@@ -49,7 +51,7 @@ type shape struct {
 	parts, pause, clients int
 	// events makes the events.
 	events plan
-	// effects are demands on the fault, not on the services: what has to be seen of it.
+	// effects are demands on the fault, not on the services: what it must be seen to do.
 	effects []effect
 }
 
@@ -146,11 +148,11 @@ func usual() []shape {
 		{name: "slow", events: slow, effects: []effect{did(fault.BlackHole, 1), {notInTime, 1}}},
 		{name: windowStop, events: stops, effects: []effect{did(fault.Stop, 1)}},
 		{
-			name: windowHeld, events: lasting(longest, fault.LockRow),
+			name: windowHeld, events: lasting(every(longest, fault.LockRow), threeFifths, longest),
 			effects: []effect{did(fault.LockRow, 1), {notApplied, 1}},
 		},
 		{
-			name: "exhausted", events: lasting(longest, fault.Exhaust),
+			name: "exhausted", events: lasting(every(longest, fault.Exhaust), threeFifths, longest),
 			effects: []effect{did(fault.Exhaust, 1), {notApplied, 1}},
 		},
 		{
@@ -175,7 +177,7 @@ func paired() []shape {
 			effects: []effect{did(fault.Failover, 1)},
 		},
 		{
-			name: windowManaged, owner: true, servers: Managed, events: alternately(5, fault.Switchover, fault.Failover),
+			name: windowManaged, owner: true, servers: Managed, events: exactly(10, fault.Switchover, fault.Failover),
 			effects: []effect{did(fault.Switchover, 5), did(fault.Failover, 5), {notInTime, 1}},
 		},
 	}
@@ -201,7 +203,7 @@ func names(shapes []shape) []string {
 	return list
 }
 
-// chosen reports whether the window is one of the named, of which there are none in a usual run.
+// chosen reports whether the window is among those named. A usual run names none.
 func (s shape) chosen(names []string) bool {
 	if len(names) == 0 {
 		return s.servers == ""
@@ -214,56 +216,47 @@ func (s shape) chosen(names []string) bool {
 const quiet = time.Second
 
 const (
-	// restarts is the time between two restarts of a server, in a window that is so long.
+	// restarts is the time between two restarts of a server, in a window that is long enough.
 	restarts = time.Minute
 	// longest is the time from one lock, or loss of the connections, to the next: the
 	// fault never lasts much longer than the timeouts.
 	longest = 9 * time.Second
+
+	// Shares of an event's part of the window for which it lasts.
+	threeFifths, half = 0.6, 0.5
 )
 
 func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
 
-// every repeats an action, at least twice.
-func every(interval time.Duration, action fault.Action) plan {
+// every repeats actions in turn at the interval, at least twice.
+func every(interval time.Duration, actions ...fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		n := max(2, int((l-2*quiet+interval-1)/interval))
-		return exactly(n, action)(r, l, dose)
+		return exactly(n, actions...)(r, l, dose)
 	}
 }
 
-// exactly repeats an action n times. Each event comes in the first quarter of its part of the window. They pick the
-// replicas in turn.
-func exactly(n int, action fault.Action) plan {
+// exactly has n events, whose actions take turns. Each comes in the first quarter of its part of the window. They pick
+// the replicas in turn.
+func exactly(n int, actions ...fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		l -= 2 * quiet
-		n := n * dose
-		part, first := l/time.Duration(n), r.IntN(1<<16)
-		events := make([]fault.Event, n)
+		events := make([]fault.Event, n*dose)
+		part, first := (l-2*quiet)/time.Duration(len(events)), r.IntN(1<<16)
 		for i := range events {
 			at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/4)+1))
-			events[i] = fault.Event{At: at, Action: action, Pick: first + i}
+			events[i] = fault.Event{At: at, Action: actions[i%len(actions)], Pick: first + i}
 		}
 		return events
 	}
 }
 
-// alternately repeats actions one after the other, each n times.
-func alternately(n int, actions ...fault.Action) plan {
+// lasting lets each event last for a share of its part of the window, and for the limit at most.
+func lasting(p plan, share float64, limit time.Duration) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := exactly(n*len(actions), "")(r, l, dose)
+		events := p(r, l, dose)
 		for i := range events {
-			events[i].Action = actions[i%len(actions)]
-		}
-		return events
-	}
-}
-
-// lasting repeats an action that lasts for three fifths of each part of the window.
-func lasting(interval time.Duration, action fault.Action) plan {
-	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := every(interval, action)(r, l, dose)
-		for i := range events {
-			events[i].For = (l - 2*quiet) / time.Duration(len(events)) * 3 / 5
+			part := (l - 2*quiet) / time.Duration(len(events))
+			events[i].For = min(time.Duration(share*float64(part)), limit)
 		}
 		return events
 	}
@@ -274,7 +267,7 @@ func lasting(interval time.Duration, action fault.Action) plan {
 // middle of something.
 func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 	const slowest = 50
-	return append(lasting(2*time.Second, fault.Stop)(r, l, dose),
+	return append(lasting(every(2*time.Second, fault.Stop), threeFifths, longest)(r, l, dose),
 		fault.Event{At: quiet, For: l - 2*quiet, Action: fault.Latency, Pick: slowest})
 }
 
@@ -331,7 +324,7 @@ func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	return windows, nil
 }
 
-// window returns one window, which has a random source of its own.
+// window returns one window, which has its own random source.
 func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 	l *= time.Duration(max(s.parts, 1))
 	events := s.events(newRandom(seed, s.name, dose), l, dose)
@@ -358,19 +351,16 @@ func (w Window) Servers() Servers { return w.shape.servers }
 // Groups divides the windows by the servers that they run on: those of the run first, then each one with its own, then
 // all that run on a Citus cluster.
 func Groups(windows []Window) (groups [][]Window) {
-	var usual, distributed []Window
-	for _, w := range windows {
-		switch w.Servers() {
-		case "":
-			usual = append(usual, w)
-		case Distributed:
-			distributed = append(distributed, w)
-		default:
+	for _, w := range windows { // which are in that order
+		last := len(groups) - 1
+		shared := w.Servers() == "" || w.Servers() == Distributed
+		if shared && last >= 0 && groups[last][0].Servers() == w.Servers() {
+			groups[last] = append(groups[last], w)
+		} else {
 			groups = append(groups, []Window{w})
 		}
 	}
-	groups = append([][]Window{usual}, append(groups, distributed)...)
-	return slices.DeleteFunc(groups, func(g []Window) bool { return g == nil })
+	return groups
 }
 
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
@@ -391,4 +381,83 @@ func (w Window) String() string {
 		return fmt.Sprintf("%-10s %v, and holds when the proof notices lost changes", w.Name, w.Events)
 	}
 	return fmt.Sprintf("%-10s %v", w.Name, w.Events)
+}
+
+// onCitus describes how a service is proven on a Citus cluster.
+type onCitus struct {
+	// open replaces the open of the kind, for a load of what the service takes there.
+	open func(ctx context.Context, s site) (clients, error)
+	// writes replaces the writes of the kind, also for the statements that the coordinator sends to workers.
+	writes []string
+}
+
+// RunsOnCitus reports whether the service takes part in the windows on a Citus cluster.
+func RunsOnCitus(name string) bool { return kinds[name].citus != nil }
+
+// forCitus returns the kind as it is on a Citus cluster.
+func (k kind) forCitus() kind {
+	k.open, k.writes, k.prepare = k.citus.open, k.citus.writes, nil
+	return k
+}
+
+// distributed returns the windows that run on a Citus cluster.
+func distributed() []shape {
+	shapes := []shape{
+		{name: windowCitusNone, events: none},
+		{
+			// A worker must be away for longer than requests last.
+			name: windowCitusWorker, parts: 3, events: lasting(exactly(3, fault.KillWorker), half, 5*time.Second),
+			effects: []effect{did(fault.KillWorker, 3), {notInTime, 1}},
+		},
+		{
+			name: windowCitusCoordinator, parts: 2, events: exactly(2, fault.RestartDB),
+			effects: []effect{did(fault.RestartDB, 2), {notInTime, 1}},
+		},
+		{
+			name:    windowCitusReplies,
+			events:  every(500*time.Millisecond/3, fault.CutWorker, fault.CutWorkerCommit, fault.CutReply),
+			effects: []effect{did(fault.CutWorker, 5), did(fault.CutReply, 5)},
+		},
+		{
+			// A move takes a second or more on a busy machine, and there are six.
+			name: windowCitusMove, parts: 2, events: exactly(3, fault.MoveShard),
+			effects: []effect{did(fault.MoveShard, 2)},
+		},
+		{
+			// Writers wait while their shard moves: on a busy machine for longer than in other windows, and no request may fail.
+			name: windowCitusGrow, parts: 2, events: exactly(1, fault.AddWorker), lockWait: longestMove,
+			environ: map[string]string{"DB_LOCK_TIMEOUT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "2400ms"},
+			effects: []effect{did(fault.AddWorker, 1), did(fault.MoveShard, 2)},
+		},
+	}
+
+	for i := range shapes {
+		shapes[i].owner, shapes[i].servers = true, Distributed
+	}
+	return shapes
+}
+
+// longestMove is the time that writers may wait for a shard that moves.
+const longestMove = 2 * time.Second
+
+// recovered demands that no transaction stays prepared when the faults have ended.
+func (p *prover) recovered(ctx context.Context) ([]Check, error) {
+	if p.Citus == nil {
+		return nil, nil
+	}
+	left, err := p.Citus.Recovered(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for prepared transactions: %w", err)
+	}
+	return []Check{check("prepared transactions", left == 0, "%d are left on the nodes", left)}, nil
+}
+
+// deadlocks returns how many deadlocks the servers have found.
+func (p *prover) deadlocks(ctx context.Context) (n int, err error) {
+	const query = `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
+	if p.Citus != nil {
+		return p.Citus.OnAllNodes(ctx, query)
+	}
+	err = p.injector.DB.GetContext(ctx, &n, query)
+	return n, err
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
-	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
@@ -77,44 +76,5 @@ func TestKeys(t *testing.T) {
 	err := k.each(func(*key) targets.Outcome { read++; return targets.OK })
 	if err != nil || read != 3 {
 		t.Errorf("%d of 3 keys are read at the end, %v", read, err)
-	}
-}
-
-// A change counts when its lease ended while another transaction locked its row.
-func TestLateChanges(t *testing.T) {
-	t.Parallel()
-	start := time.Now()
-	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	for name, tc := range map[string]struct {
-		change           lateChange
-		refused, applied int
-	}{
-		"refused":             {lateChange{at(500), 0}, 1, 0},
-		"applied":             {lateChange{at(500), 1}, 0, 1},
-		"over after the lock": {lateChange{at(1500), 1}, 0, 0},
-		"over as it ended":    {lateChange{at(995), 1}, 0, 0},
-	} {
-		locks := []*lateLock{{unlocked: at(1000), changes: []lateChange{tc.change}}}
-		if refused, applied := countLate(locks); refused != tc.refused || applied != tc.applied {
-			t.Errorf("%s: %d refused, %d applied", name, refused, applied)
-		}
-	}
-}
-
-// A batch's number says something about an item when it is that of none or of all.
-func TestItemAnswer(t *testing.T) {
-	t.Parallel()
-	h := history.New(time.Now())
-	batch := itemInput{verb: itemAdd, items: []string{"a", "b"}}
-	for n, want := range map[int64]itemOutput{0: {known: true}, 1: {}, 2: {n: 1, known: true}} {
-		if got := (itemAnswer{n: n}).of(batch, "a", h); got != want {
-			t.Errorf("%d of 2 says %+v, want %+v", n, got, want)
-		}
-	}
-	page := itemAnswer{Claim: api.Claim{Entries: []api.Entry{{Item: "b", Attempts: 7}}}}
-	for name, want := range map[string]int64{"a": absent, "b": 7} {
-		if got := page.of(itemInput{verb: itemPage}, name, h); got.n != want || !got.known {
-			t.Errorf("the page says %+v of %s", got, name)
-		}
 	}
 }

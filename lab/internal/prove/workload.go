@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +26,8 @@ import (
 type kind struct {
 	// open returns the workload of one window.
 	open func(ctx context.Context, s site) (clients, error)
-	// writes are parts of the statements by which the service changes what its clients ask for: each has one of them.
+	// writes holds parts of the SQL statements that make the changes which clients ask for. Each such statement contains
+	// one.
 	writes []string
 	// changes reports whether an operation that was answered has changed something.
 	changes func(op history.Op) bool
@@ -38,7 +41,7 @@ type kind struct {
 	citus *onCitus
 	// inFlight is MAX_IN_FLIGHT of a replica where a few would refuse a crowd of the service's clients; 0 stands for 32.
 	inFlight int
-	// attack prepares what the attackers of one window attack, through a site of their own.
+	// attack prepares what the attackers of one window attack, through their own site.
 	attack func(ctx context.Context, v *victim, s site) error
 	// prepare is called once before a run; nil when there is nothing to prepare.
 	prepare func(ctx context.Context, db *sqldb.DB) error
@@ -48,7 +51,7 @@ type kind struct {
 // processors to others.
 func (k kind) slots() int { return cmp.Or(k.inFlight, 32) }
 
-// kinds holds every service that there is a workload of.
+// kinds holds every service that has a workload.
 var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
 
 // register adds a service to kinds, and returns true, for a variable.
@@ -60,10 +63,10 @@ func register(name string, k kind) bool { //nolint:unparam // it stands in the d
 	return true
 }
 
-// clients do what the clients of one service do in one window, and check what came of it.
+// clients act as the clients of one service in one window, and check the outcome.
 type clients interface {
-	// step does one operation, or a few that belong together, and records them. Clients
-	// call it at the same time, each with its number and a random source of its own.
+	// step does one operation, or a few that belong together, and records them. Clients call it at the same time, each
+	// with its number and its own random source.
 	step(ctx context.Context, client int, random *rand.Rand)
 	// probe sends one harmless request that needs the database, and returns nil when it
 	// is answered as it should be.
@@ -91,6 +94,8 @@ type site struct {
 	db      *sqldb.DB // the service's database, by an administrator
 	// lockWait is the longest wait for a lock of the replicas.
 	lockWait time.Duration
+	// resolved is how many lost answers the replicas had resolved before the window.
+	resolved float64
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
 	metric func(ctx context.Context, name string) (sum, most float64)
 }
@@ -100,7 +105,8 @@ func (s site) send(client int, key string, input any, do func() (any, error)) hi
 	op := history.Op{Client: client, Key: key, Input: input, Call: s.history.Now()}
 	output, err := do()
 	op.Return = s.history.Now()
-	if op.Outcome, op.Code = targets.Classify(err); err == nil {
+	op.Outcome, op.Code = targets.Classify(err)
+	if err == nil {
 		op.Output = output
 	}
 	return op
@@ -173,4 +179,150 @@ func (f *findings) get(ctx context.Context, dest any, query string, args ...any)
 func (f *findings) count(ctx context.Context, query string, args ...any) (n int) {
 	f.get(ctx, &n, query, args...)
 	return n
+}
+
+// keys hands out the keys that the clients work on, and records what they do. A key that
+// has seen as many operations as the checker can take, or could not be created, is
+// replaced.
+type keys struct {
+	site
+
+	// create creates what a key names and returns its id; nil when there is nothing to create.
+	create func(ctx context.Context, name string) (id int32, err error)
+
+	mu     sync.Mutex
+	made   []*key
+	active []*key
+}
+
+// key is one key, and what was created under its name.
+type key struct {
+	name         string
+	ops, unknown int // guarded by keys.mu
+
+	creating sync.Once
+	created  bool
+	id       int32
+}
+
+func newKeys(s site, active int, create func(context.Context, string) (int32, error)) *keys {
+	k := &keys{site: s, create: create}
+	for range active {
+		k.active = append(k.active, k.fresh())
+	}
+	return k
+}
+
+func (k *keys) fresh() *key {
+	one := &key{name: fmt.Sprintf("%s-%04d", k.prefix, len(k.made)+1)}
+	k.made = append(k.made, one)
+	return one
+}
+
+// pick returns one of the active keys and counts an operation on it; nil when what it
+// names could not be created. One client creates it, and the others wait.
+func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
+	k.mu.Lock()
+	i := random.IntN(len(k.active))
+	if one := k.active[i]; one.ops >= history.MaxOps || one.unknown >= history.MaxUnknown {
+		k.active[i] = k.fresh()
+	}
+
+	one := k.active[i]
+	one.ops++
+	k.mu.Unlock()
+	one.creating.Do(func() {
+		var err error
+		if k.create != nil {
+			one.id, err = k.create(ctx, one.name)
+		}
+		one.created = err == nil
+		if !one.created {
+			k.mu.Lock()
+			one.ops = history.MaxOps
+			k.mu.Unlock()
+		}
+	})
+
+	if !one.created {
+		return nil
+	}
+	return one
+}
+
+// do runs an operation on a key and records it.
+func (k *keys) do(client int, one *key, input any, call func() (any, error)) targets.Outcome {
+	op := k.record(client, one.name, input, call)
+	k.note(one, op.Outcome)
+	return op.Outcome
+}
+
+// note counts an operation of unknown outcome on the key.
+func (k *keys) note(one *key, outcome targets.Outcome) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if outcome == targets.Unknown {
+		one.unknown++
+	}
+}
+
+// first returns the name of an active key.
+func (k *keys) first() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.active[0].name
+}
+
+// each calls read for every key that was handed out, and fails for one that cannot be read.
+func (k *keys) each(read func(*key) targets.Outcome) error {
+	k.mu.Lock()
+	made := slices.Clone(k.made)
+	k.mu.Unlock()
+	for _, one := range made {
+		if !one.created {
+			continue
+		}
+		if outcome := read(one); outcome != targets.OK {
+			return fmt.Errorf("the last read of %s is answered %s", one.name, outcome)
+		}
+	}
+	return nil
+}
+
+// Mutant describes a known mistake, which is built into a service by a diff.
+type Mutant struct {
+	// Name is what rowlock mutation-test calls it.
+	Name string
+	// What describes the mistake in a few words.
+	What string
+	// Service has the mistake, and Window shows it.
+	Service, Window string
+	// Checks find it, of the service or of the window as a whole.
+	Checks []string
+}
+
+func mutant(name, what, window string, checks ...string) Mutant {
+	return Mutant{Name: name, What: what, Window: window, Checks: checks}
+}
+
+// File names the diff that makes the mistake, from the root of the source tree.
+func (m Mutant) File() string { return path.Join("lab", "mutants", m.Name+".diff") }
+
+// Mutants returns the mistakes that the proof must find.
+func Mutants() (all []Mutant) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, kinds[name].mutants...)
+	}
+	return all
+}
+
+// FoundBy returns the failure that the mutant is expected to cause; nil when the
+// report has none.
+func (m Mutant) FoundBy(r *Report) *Failure {
+	for _, f := range r.Failures() {
+		if f.Window == m.Window && (f.Service == m.Service || f.Service == "") && slices.Contains(m.Checks, f.Name) {
+			return &f
+		}
+	}
+	return nil
 }

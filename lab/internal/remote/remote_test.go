@@ -119,6 +119,14 @@ func TestSession(t *testing.T) {
 	if _, err := local.Prepare(t.Context(), session.Admin, schema); err != nil {
 		t.Fatal(err)
 	}
+	var lasting int
+	const lastingSQL = `SELECT count(*) FROM pg_roles WHERE starts_with(rolname, $1)
+		AND rolvaliduntil IS NOT NULL AND rolvaliduntil < now() + interval '25 hours'`
+	err = dbtest.Dial(t, dsn).QueryRowContext(t.Context(), lastingSQL, session.Name).Scan(&lasting)
+	if err != nil || lasting != 2 {
+		t.Errorf("%d roles of the run end in a day, want 2: %v", lasting, err)
+	}
+
 	in := func(dsn string) string { return change(t, dsn, func(u *url.URL) { u.Path = "/" + session.Name }) }
 	err = dbtest.Dial(t, in(role(t, dsn, ""))).PingContext(t.Context())
 	if refused, ok := errors.AsType[*pq.Error](err); !ok || refused.Code != "42501" {

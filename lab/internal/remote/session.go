@@ -10,11 +10,15 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +49,7 @@ type Session struct {
 	roles       []string
 }
 
-// facts hold what has to be known of a server.
+// facts hold what the run needs to know about a server.
 type facts struct {
 	Version        string `db:"version"`
 	CanCreate      bool   `db:"can_create"`
@@ -87,6 +91,7 @@ func Open(ctx context.Context, dsn string, connections int) (*Session, error) {
 		return nil, fmt.Errorf("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler",
 			u.Host, reason(err))
 	}
+
 	s.Server = "PostgreSQL " + f.Version + " at " + u.Host
 	if !f.Activity {
 		s.Notes = append(s.Notes, "track_activities is off: whether connections are idle after the run was not checked")
@@ -111,9 +116,8 @@ func (f facts) check(connections int) error {
 	return nil
 }
 
-// Create makes the run's database from template0. It takes no more connections than
-// Open was given, and only the run's roles may connect to it. After an error there may
-// be something to drop all the same.
+// Create makes the run's database from template0. It takes no more connections than Open was given, and only the run's
+// roles may connect to it. After an error there may still be something to drop.
 func (s *Session) Create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a copy of some 8 MB
 	defer cancel()
@@ -127,6 +131,7 @@ func (s *Session) Create(ctx context.Context) error {
 				return err
 			}
 		}
+
 		// Shorter than the services wait for a lock, so that the server reports a deadlock as one.
 		err := local.Execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
 		if e, ok := errors.AsType[*sqldb.Error](err); ok && e.SQLState == "42501" {
@@ -170,6 +175,7 @@ func (s *Session) Drop(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)",
@@ -181,7 +187,7 @@ func (s *Session) Drop(ctx context.Context) error {
 
 // onServer calls do with a pool of one connection to the database that was named.
 func (s *Session) onServer(ctx context.Context, do func(db *sqldb.DB) error) (err error) {
-	// On a standby too, of which check says more than the driver's refusal.
+	// On a standby too: check explains more than the driver's refusal.
 	toAny, query := *s.url, s.url.Query()
 	query.Set("target_session_attrs", "any")
 	toAny.RawQuery = query.Encode()
@@ -201,4 +207,63 @@ func reason(err error) string {
 		err = e.Unwrap()
 	}
 	return strings.TrimPrefix(err.Error(), "pq: ")
+}
+
+// parse checks the URL and writes into it what the driver would take from the environment.
+// It returns how the run's proxies connect to the server, too; nil is without TLS.
+func parse(dsn string) (*url.URL, *tls.Config, error) {
+	u, err := url.Parse(dsn)
+	if err != nil || !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) ||
+		u.Hostname() == "" || strings.ContainsAny(u.Host, ",/") {
+		// err repeats the password.
+		const form = "postgres://user@host:5432/database?sslmode=disable"
+		return nil, nil, errors.New("it is no URL of the form " + form + " with one host")
+	}
+
+	query := u.Query()
+	for name := range query {
+		if !slices.Contains([]string{"sslmode", "sslrootcert", "connect_timeout"}, name) {
+			return nil, nil, fmt.Errorf("the parameter %q is not supported: not every program of the run would heed it", name)
+		}
+	}
+
+	cfg, err := pq.NewConfig(dsn)
+	if err != nil {
+		// err may repeat the password.
+		return nil, nil, errors.New("the driver cannot use it, or one of the variables PG... that go with it")
+	}
+
+	if cfg.Hostaddr.IsValid() || cfg.Service != "" {
+		return nil, nil, errors.New("PGHOSTADDR and PGSERVICE must not be set: the URL alone names the server")
+	}
+	u.User = url.User(cfg.User)
+	if cfg.Password != "" { // else ~/.pgpass may have one
+		u.User = url.UserPassword(cfg.User, cfg.Password)
+	}
+
+	u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(int(cfg.Port)))
+	secure, err := tlsConfig(query, u.Hostname())
+	return u, secure, err
+}
+
+func tlsConfig(query url.Values, host string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
+	switch query.Get("sslmode") {
+	case "disable":
+		return nil, nil //nolint:nilnil // no TLS is an answer here
+	case "require":
+		config.InsecureSkipVerify = true // encryption without a check of the server's name
+		return config, nil
+	case "verify-full":
+	default:
+		return nil, errors.New("it must say sslmode=disable, require or verify-full")
+	}
+	if root := query.Get("sslrootcert"); root != "" && root != "system" {
+		text, err := os.ReadFile(root)
+		config.RootCAs = x509.NewCertPool()
+		if err != nil || !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("sslrootcert names %s, from which no certificate can be read", root)
+		}
+	}
+	return config, nil
 }

@@ -16,11 +16,10 @@ import (
 // CheckTimeout bounds the check of one service.
 const CheckTimeout = 60 * time.Second
 
-// Check checks the targets one after the other and writes a line for each to w.
-// It checks all of them even when one fails, and joins the errors. Each request
-// has a connection of its own, so that a balancer spreads them over all replicas.
-// Each check is a span below that of ctx, if it has one, and the requests carry
-// its trace on; the line names the trace when it is recorded.
+// Check checks the targets one after the other and writes a line for each to w. It checks all of them even when one
+// fails, and joins the errors. Each request has its own connection, so that a balancer spreads them over all replicas.
+// Each check is a span below that of ctx, if it has one, and the requests carry its trace on; the line names the trace
+// when it is recorded.
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
 	client := &http.Client{

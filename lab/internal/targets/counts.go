@@ -52,6 +52,7 @@ func (w *counting) check(ctx context.Context) (found string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	if !isEach(1, values) {
 		return "", fmt.Errorf("%d increases at once were answered %v, want each of 1 to %[1]d once", increases, values)
 	}

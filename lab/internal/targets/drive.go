@@ -47,7 +47,7 @@ type Report struct {
 	Stored int `json:"stored"`
 	// Fault is empty when the sums are right and nothing was wrong; otherwise it says what is wrong.
 	Fault string `json:"fault"`
-	// Seconds is how long the load lasted.
+	// Seconds is the length of the load.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -62,7 +62,7 @@ func total(counts map[string]int) (sum int) {
 }
 
 const (
-	// loadRedials is how long a load tries a refused connection again.
+	// loadRedials is the time for which a load tries a refused connection again.
 	loadRedials = 10 * time.Second
 	// loadPerConnection is after how many operations a load closes a connection.
 	loadPerConnection = 25
@@ -73,15 +73,13 @@ const (
 // Drive sends the load until stop is closed or ctx ends, compares the sums, and
 // reports. Its error says that there was no load at all.
 func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
-	if err := l.Validate(); err != nil {
-		return nil, err
-	}
 	t := newTransport()
 	t.redialFor, t.perConnection = loadRedials, loadPerConnection
 	w, err := open(l.Target, &http.Client{Transport: t, Timeout: answerTimeout + loadRedials})
 	if err != nil {
 		return nil, err
 	}
+
 	if err := w.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -104,6 +102,7 @@ func (r *Report) load(ctx context.Context, l Load, w workload, stop <-chan struc
 	defer func() { _ = clients.Wait() }() // none returns an error
 	ticker := time.NewTicker(time.Second / time.Duration(l.Rate))
 	defer ticker.Stop()
+
 	for n := 0; ; n++ {
 		select {
 		case <-ticker.C:

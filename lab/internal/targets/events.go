@@ -23,9 +23,8 @@ var _ = register(Service{
 	TryPrints: []string{`{"count":2}`}, Asks: []string{"URL/events"},
 }, openEvents)
 
-// adding adds events, every second one for the workers. Other callers may add
-// events meanwhile, so ids between its own may be theirs; that all exist and that
-// none is given twice holds all the same.
+// adding adds events, every second one for the workers. Other callers may add events meanwhile, so ids between its own
+// may be theirs. Still, all must exist and none may be given twice.
 type adding struct {
 	api    *events.Client
 	before int64
@@ -52,7 +51,7 @@ func (w *adding) add(ctx context.Context, n int) (id int64, err error) {
 const (
 	eventsAtOnce = 40
 	readsAtOnce  = 8
-	// workTimeout is how long a pending event may wait for its worker.
+	// workTimeout is the time that a pending event may wait for its worker.
 	workTimeout = 30 * time.Second
 )
 
@@ -66,7 +65,8 @@ func (w *adding) check(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, workTimeout)
 		defer cancel()
 		e, err := w.api.CreateAndWait(ctx)
-		if ids[i] = e.ID; err != nil {
+		ids[i] = e.ID
+		if err != nil {
 			return fmt.Errorf("event %d, which is left to a worker: %w", e.ID, err)
 		}
 		return nil
@@ -74,6 +74,7 @@ func (w *adding) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	first, last := slices.Min(ids), slices.Max(ids)
 	if len(slices.Compact(slices.Sorted(slices.Values(ids)))) != eventsAtOnce {
 		return "", fmt.Errorf("%d events at once got the ids %v, some of them twice", eventsAtOnce, ids)

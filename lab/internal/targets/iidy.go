@@ -48,6 +48,7 @@ func (w *listing) check(ctx context.Context) (string, error) {
 	for i := range items {
 		items[i] = fmt.Sprintf("item-%03d", i)
 	}
+
 	// Twice at once: what is in the list is not added again.
 	var added [2]int64
 	err := together(len(added), func(i int) (err error) {
@@ -57,6 +58,7 @@ func (w *listing) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if added[0]+added[1] != itemsAtOnce {
 		return "", fmt.Errorf("two batches of the same %d items added %d", itemsAtOnce, added)
 	}
@@ -64,11 +66,13 @@ func (w *listing) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for item, times := range claimed {
 		if times != 1 {
 			return "", fmt.Errorf("%s was claimed %d times", item, times)
 		}
 	}
+
 	deleted, err := list.Delete(ctx, items...)
 	if err == nil && (len(claimed) != itemsAtOnce || deleted != itemsAtOnce) {
 		err = fmt.Errorf("%d of %d items were claimed, and %d deleted at the end", len(claimed), itemsAtOnce, deleted)

@@ -26,10 +26,9 @@ var _ = register(Service{
 	Asks:      []string{"'URL/v1/payments?ride_id=ride-1'"},
 }, openPayments)
 
-// paying pays one ride, each time with a key of its own, and repeats an earlier
-// request before, which must be answered as it was. What was not acknowledged is
-// repeated at the end with its key, as a client would: then every key has exactly
-// one payment.
+// paying pays one ride, each time with a new key, and repeats an earlier request before, which must be answered as it
+// was. What was not acknowledged is repeated at the end with its key, as a client would: then every key has exactly one
+// payment.
 type paying struct {
 	api  *payments.Client
 	ride string
@@ -68,7 +67,8 @@ func (w *paying) check(ctx context.Context) (string, error) {
 	var first atomic.Int64
 	err := together(repeats, func(i int) error {
 		p, replayed, err := w.api.Create(ctx, key, Ride(ride))
-		if made[i] = p; err == nil && !replayed {
+		made[i] = p
+		if err == nil && !replayed {
 			first.Add(1)
 		}
 		return err
@@ -76,11 +76,13 @@ func (w *paying) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for _, p := range made {
 		if p != made[0] {
 			return "", fmt.Errorf("one key was answered %+v and %+v", made[0], p)
 		}
 	}
+
 	stored, _, err := w.api.List(ctx, ride, repeats, "")
 	if err != nil {
 		return "", err
@@ -142,6 +144,7 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("a payment has no answer in the end: %w", err)
 		}
 	}
+
 	n, next := 0, ""
 	for after, more := "", true; more; after, more = next, next != "" {
 		page, err := retry(ctx, func(ctx context.Context) (page []payments.Payment, err error) {
@@ -154,6 +157,7 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 		}
 		n += len(page)
 	}
+
 	if keys := len(w.paid) + len(w.open); n != keys {
 		return 0, fmt.Errorf("%d keys made %d payments", keys, n)
 	}

@@ -114,6 +114,7 @@ func (w *saving) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	const in, out = hands * coinsIn, hands * coinsOut
 	if left, err := w.view(ctx, id); err != nil || left != in-out {
 		return "", errors.Join(fmt.Errorf("%d coins went in, %d came out, and %d are left", in, out, left), err)

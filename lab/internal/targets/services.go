@@ -17,7 +17,7 @@ type Service struct {
 	Image string
 	// Port is where `rowlock up` serves the API, and where the service's README expects it.
 	Port int
-	// InternalPath is the prefix of the paths that have a listener of their own in a cluster; empty for none.
+	// InternalPath is the prefix of the paths that have their own listener in a cluster; empty for none.
 	InternalPath string
 	// HistorySchema holds goose_db_version where that is not the service's own schema.
 	HistorySchema string

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -213,39 +211,5 @@ func TestDrive(t *testing.T) {
 				t.Errorf("the outcomes are %+v", r)
 			}
 		})
-	}
-}
-
-// What is sent has the token of the file.
-func TestTokenFile(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := &fake{paid: map[string]string{}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer mine" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		f.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	if out, err := check(t, Target{Service: "iidy", URL: server.URL, TokenFile: file}); err != nil {
-		t.Error(err, out)
-	}
-}
-
-func TestLoadIsChecked(t *testing.T) {
-	t.Parallel()
-	for _, l := range []Load{
-		{Target: Target{Service: "none"}, Rate: 1, Clients: 1},
-		{Target: Target{Service: "counts"}, Clients: 1},
-		{Target: Target{Service: "counts"}, Rate: 1},
-	} {
-		if _, err := Drive(t.Context(), l, nil); err == nil {
-			t.Errorf("%+v is accepted", l)
-		}
 	}
 }

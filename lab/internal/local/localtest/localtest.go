@@ -31,6 +31,7 @@ func Start(t testing.TB, n int, spec local.Spec, dsn string, variables ...map[st
 	for _, some := range variables {
 		maps.Copy(spec.Environ, some)
 	}
+
 	write := local.Prefixed(t.Output())
 	spec.Line = func(name string, line []byte) {
 		text := string(line)
@@ -39,11 +40,13 @@ func Start(t testing.TB, n int, spec local.Spec, dsn string, variables ...map[st
 			write(name, line)
 		}
 	}
+
 	spec.Say = func(sentence string) { t.Log(sentence) }
 	set, err := local.Start(t.Context(), spec, n)
 	if err != nil {
 		t.Fatalf("start %s: %v", spec.Service, err)
 	}
+
 	t.Cleanup(func() {
 		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("stop %s: %v", spec.Service, err)

@@ -49,7 +49,7 @@ func traced(t *testing.T, r pot.Repository) (base string, spans *tracetest.SpanR
 	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), TracerProvider: provider,
 		WriteError: httpapi.ErrorWriter(),
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 	})
 	if err != nil {
 		t.Fatal(err)
