@@ -51,7 +51,7 @@ type grafanaDashboard struct {
 }
 
 // DeepCopyObject implements runtime.Object.
-func (d *grafanaDashboard) DeepCopyObject() runtime.Object { //nolint:ireturn // the interface's own
+func (d *grafanaDashboard) DeepCopyObject() runtime.Object {
 	other := *d
 	return &other
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write what the chart renders to testdata") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write what the chart renders to testdata")
 
 // source matches the empty lines and the comments that Helm writes between objects.
 var source = regexp.MustCompile(`(?m)^(\s*|# Source: .*)\n`)

@@ -27,8 +27,6 @@ const (
 )
 
 // helms builds Helm 3 and Helm 4 once, or finds them in Go's build cache, and returns their paths by those names.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var helms = sync.OnceValues(func() (map[string]string, error) {
 	paths := map[string]string{}
 	for _, tool := range []string{helm3, helm4} {
@@ -75,7 +73,7 @@ func template(t *testing.T, helm, chart, values string, args ...string) (manifes
 }
 
 // renderings keeps what render has returned.
-var renderings sync.Map //nolint:gochecknoglobals // the tests share them, and change none
+var renderings sync.Map
 
 // blank matches the empty lines that Helm 4 leaves between objects, and Helm 3 does not.
 var blank = regexp.MustCompile(`(?m)^\s*\n`)
@@ -90,7 +88,7 @@ func render(t *testing.T, chart, values string, args ...string) objects {
 		}
 		return decode(manifests)
 	}))
-	all, err := once.(func() (objects, error))() //nolint:errcheck,forcetypeassert // nothing else is stored
+	all, err := once.(func() (objects, error))() //nolint:errcheck // nothing else is stored
 	if err != nil {
 		t.Fatalf("%s\n%v", values, err)
 	}

@@ -66,7 +66,7 @@ type T struct {
 	api
 	place
 
-	ctx context.Context //nolint:containedctx // it replaces the test's own
+	ctx context.Context
 }
 
 // Context returns the test's context with the chapter's limit.

@@ -43,7 +43,7 @@ type chapter struct {
 
 // TestStory tells two stories, each in an empty namespace with a database of its own: one of a release by the chart's
 // README that is upgraded, rolled back, used, scaled and disturbed, and one of other ways to install.
-func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the stories
+func TestStory(t *testing.T) {
 	shared, proxy := fromEnvironment(t), startAPI(t)
 	rows, err := targets.Choose(shared.services)
 	if err != nil {

@@ -24,8 +24,6 @@ const (
 
 // TestObserved runs the system under load, as an operator sees it: every panel has figures, and what the rules and the
 // runbook name is there. That each alert fires where its cause is, and none elsewhere, promtool tests.
-//
-//nolint:paralleltest // it needs the machine for itself: what is looked for must come in time
 func TestObserved(t *testing.T) {
 	needPrometheus(t)
 	r := newRig(t)

@@ -250,7 +250,7 @@ func startPrometheus(t *testing.T, scraped []target) (prom v1.API) {
 }
 
 // timeouts are those of the processes of TestObserved: they pass within it.
-var timeouts = map[string]string{ //nolint:gochecknoglobals // a constant
+var timeouts = map[string]string{
 	"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 }
 
