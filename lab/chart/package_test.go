@@ -245,8 +245,8 @@ func TestAPublishedChart(t *testing.T) {
 		t.Errorf("%d images are built of %d", len(calls), len(want))
 	}
 
-	if out, err := hack("chart-package", version, ".tmp/images/digests"); err != nil {
-		t.Fatalf("chart-package: %v\n%s", err, out)
+	if out, err := hack("release", "package", version, ".tmp/images/digests"); err != nil {
+		t.Fatalf("package: %v\n%s", err, out)
 	}
 	file := filepath.Join(dir, ".tmp", "chart", "rowlock-"+version+".tgz")
 	if got := images(render(t, file, "global: {migrations: {mode: init}}")); !slices.Equal(got, want) {
@@ -266,7 +266,7 @@ func TestAPublishedChart(t *testing.T) {
 }
 
 // released is the day of the version in changelog.
-var released = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var released = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 
 // The same files make the same archive, byte for byte, whatever their times and the builder's rights on them are. All
 // times in it, and its own, which `helm push` writes into the artifact, are the release's day.
@@ -276,8 +276,8 @@ func TestAPackedChartIsReproducible(t *testing.T) {
 	dir, hack := repository(t, version)
 	file := filepath.Join(dir, ".tmp", "chart", "rowlock-"+version+".tgz")
 	pack := func() string {
-		if out, err := hack("chart-package", version); err != nil {
-			t.Fatalf("chart-package: %v\n%s", err, out)
+		if out, err := hack("release", "package", version); err != nil {
+			t.Fatalf("package: %v\n%s", err, out)
 		}
 		info, err := os.Stat(file)
 		if err != nil || !info.ModTime().Equal(released) {
@@ -337,12 +337,12 @@ func TestAPublishedChartIsWhole(t *testing.T) {
 		"is not registry/rowlock/name:" + version: {version, "tag"},
 		"empty names no image":                    {version, "empty"},
 	} {
-		if out, err := hack("chart-package", args...); err == nil || !strings.Contains(out, want) {
-			t.Errorf("chart-package %v: %v, want %q in\n%s", args, err, want, out)
+		if out, err := hack("release", append([]string{"package"}, args...)...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("package %v: %v, want %q in\n%s", args, err, want, out)
 		}
 	}
 	write(t, filepath.Join(dir, "CHANGELOG.md"), "# Changelog\n\n## Unreleased\n\n- A thing.\n")
-	if out, err := hack("chart-package", version); err == nil || !strings.Contains(out, "has no section") {
-		t.Errorf("chart-package without a section in the changelog: %v\n%s", err, out)
+	if out, err := hack("release", "package", version); err == nil || !strings.Contains(out, "has no section") {
+		t.Errorf("package without a section in the changelog: %v\n%s", err, out)
 	}
 }

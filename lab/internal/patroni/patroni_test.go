@@ -1,6 +1,6 @@
 //go:build ha
 
-// These tests run by make prove-ha alone: they mostly wait, for half a minute.
+// hack/nightly ha alone runs these tests: they mostly wait, for half a minute.
 
 package patroni_test
 
