@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -75,9 +74,6 @@ func template(t *testing.T, helm, chart, values string, args ...string) (manifes
 // renderings keeps what render has returned.
 var renderings sync.Map
 
-// blank matches the empty lines that Helm 4 leaves between objects, and Helm 3 does not.
-var blank = regexp.MustCompile(`(?m)^\s*\n`)
-
 // render renders a chart by Helm 4 and returns the decoded manifests. Equal arguments are rendered once.
 func render(t *testing.T, chart, values string, args ...string) objects {
 	t.Helper()
@@ -89,25 +85,6 @@ func render(t *testing.T, chart, values string, args ...string) objects {
 		return decode(manifests)
 	}))
 	all, err := once.(func() (objects, error))() //nolint:errcheck // nothing else is stored
-	if err != nil {
-		t.Fatalf("%s\n%v", values, err)
-	}
-	return all
-}
-
-// renderAlike is render, by Helm 3 as well, which must agree. The tests of single values and of the examples call it:
-// they take every branch of the templates, and each Helm costs half a second of a processor.
-func renderAlike(t *testing.T, chart, values string) objects {
-	t.Helper()
-	three, err3 := template(t, helm3, chart, values)
-	four, err4 := template(t, helm4, chart, values)
-	if err := errors.Join(err3, err4); err != nil {
-		t.Fatalf("%s\n%v", values, err)
-	}
-	if blank.ReplaceAllString(three, "") != blank.ReplaceAllString(four, "") {
-		t.Fatalf("Helm 3 renders\n%s\nHelm 4\n%s", three, four)
-	}
-	all, err := decode(four)
 	if err != nil {
 		t.Fatalf("%s\n%v", values, err)
 	}
