@@ -27,6 +27,7 @@ func (s *story) everyReplica(t *T) {
 			before[pod.Name] = metric(t, pod.Name, served)
 		}
 	}
+
 	for try := 0; len(before) > 0; try++ {
 		if try == 3 {
 			t.Errorf("no request reaches %v", before)
@@ -59,10 +60,7 @@ func ready(pods []core.Pod) map[string]int {
 	return ready
 }
 
-const (
-	served   = "http_server_request_duration_seconds_count"
-	resolved = "rowlock_outcome_resolved_total"
-)
+const served = "http_server_request_duration_seconds_count"
 
 // metric returns the sum of a metric of a replica over its labels.
 func metric(t *T, pod, name string) (sum float64) {
@@ -78,15 +76,6 @@ func metric(t *T, pod, name string) (sum float64) {
 			t.Fatal(err)
 		}
 		sum += n
-	}
-	return sum
-}
-
-// lostAnswers returns how many answers of the database the replicas of counts have lost and looked up.
-func (s *story) lostAnswers(t *T) (sum float64) {
-	t.Helper()
-	for _, pod := range s.pods(t, targets.Counts) {
-		sum += metric(t, pod.Name, resolved)
 	}
 	return sum
 }
@@ -116,7 +105,7 @@ func (s *story) databaseRestarts(t *T) {
 		}
 		return nil
 	})
-	before, lost := s.steadiness(t), s.lostAnswers(t)
+	before := s.steadiness(t)
 	loads := startLoads(t, s.settings, 20, 8, s.services...)
 	restarts := func() int32 {
 		return fetch[core.Pod](t, "/api/v1", "pods/postgres-0", "").Status.ContainerStatuses[0].RestartCount
@@ -135,16 +124,12 @@ func (s *story) databaseRestarts(t *T) {
 	away := time.Since(stopped)
 	t.Logf("the database was away for %.1f s", away.Seconds())
 	s.works(t, s.helms[0]) // again, while the load goes on
-	reports := stopLoads(t, loads)
-	lost = s.lostAnswers(t) - lost
-	t.Logf("counts lost %.0f answers of the database", lost)
-	for _, r := range reports {
-		// A group that counts has lost makes the others wait until it is looked up, and all may be answered.
-		noticed := r.Failed() > 0 || r.Service == targets.Counts && lost > 0
-		if r.Fault != "" || !noticed {
-			t.Errorf("%s: %s, %d failed: a restart must be noticed", r.Service, r.Fault, r.Failed())
+	for _, r := range stopLoads(t, loads) {
+		if r.Fault != "" {
+			t.Errorf("%s: %s", r.Service, r.Fault)
 		}
 	}
+
 	// Readiness outlasts 10 s without a database (platform/httpserver). When a server takes longer it may change, once.
 	after := s.steadiness(t)
 	if away > 9*time.Second {

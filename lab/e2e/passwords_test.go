@@ -13,7 +13,7 @@ import (
 )
 
 // byFile says that a service's replicas read their password from a file, and need no restart for a new one. The
-// others are restarted, by a role of its own for the time in which both passwords are in use.
+// others are restarted, and a second role serves while both passwords are in use.
 func byFile(service string) bool { return service == targets.Counts || service == targets.Events }
 
 // role is the role as which a service is connected once its password was changed.
@@ -30,6 +30,7 @@ func (s *story) passwords(t *T) {
 	began := time.Now()
 	fresh := map[string]string{}
 	var restart []string
+
 	files := slices.DeleteFunc(slices.Clone(s.services), func(name string) bool { return !byFile(name) })
 	s.createTwin(t, files)
 	for _, row := range s.rows {
@@ -44,6 +45,7 @@ func (s *story) passwords(t *T) {
 		}
 		must(t, "patch", "secret", "rowlock-"+row.Name+"-db", "--patch", secret)
 	}
+
 	if len(restart) > 0 {
 		must(t, append([]string{"rollout", "restart"}, restart...)...)
 	}
@@ -51,6 +53,7 @@ func (s *story) passwords(t *T) {
 	for _, service := range files {
 		s.statement(t, fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", service, fresh[service]))
 	}
+
 	rolledOut(t)
 	s.wantGone(t)
 	for _, row := range s.rows {
@@ -75,7 +78,7 @@ func (s *story) createTwin(t *T, names []string) {
 	wait(t, time.Minute, "condition=Ready", "pod/twin")
 }
 
-// wantFiles waits until the twin has the new passwords. The kubelet looks at its volumes after those of the replicas.
+// wantFiles waits until the twin has the new passwords. The kubelet looks at the replicas' volumes first.
 func (s *story) wantFiles(t *T, names []string, fresh map[string]string) {
 	t.Helper()
 	var pods []string

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,8 +27,8 @@ func (s *story) limit(t *T, notes string) {
 	}
 }
 
-// roles demands that all services are connected as their runtime roles and by TLS, and that no pod but those of the
-// migrations has an owner's secret. (What the roles may do is tested where k8s/roles.psql is, in lab/internal/local.)
+// roles demands that all services are connected as their runtime roles and by TLS. (lab/internal/local tests what the
+// roles may do, and lab/chart that no replica has an owner's secret.)
 func (s *story) roles(t *T) {
 	out, err := s.query(t.Context(), `SELECT string_agg(DISTINCT usename, ' ' ORDER BY usename), bool_and(ssl)
 		FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) WHERE client_addr IS NOT NULL`)
@@ -42,11 +41,5 @@ func (s *story) roles(t *T) {
 	owners := strings.Join(slices.Sorted(slices.Values(s.services)), "_owner ") + "_owner"
 	if err != nil || strings.TrimSpace(owned) != owners {
 		t.Errorf("the tables' owners: %s, %v", owned, err)
-	}
-	for _, pod := range s.pods(t) {
-		text, err := json.Marshal(pod.Spec)
-		if err != nil || strings.Contains(string(text), "-db-owner") {
-			t.Errorf("%s has the owner's secret (%v)", pod.Name, err)
-		}
 	}
 }
