@@ -64,7 +64,7 @@ func TestRulesAreEnforced(t *testing.T) {
 	}
 }
 
-// copyRules copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so
+// copyRules copies testdata/rules to an empty folder and makes it one module whose dependencies are platform's, so
 // that the linter sees real types without a network.
 func copyRules(t *testing.T) string {
 	t.Helper()

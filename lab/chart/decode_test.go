@@ -133,7 +133,7 @@ func containers(all objects) (found []core.Container) {
 	return found
 }
 
-// environment returns the variables of a Deployment's first container; those of secrets as secret/key.
+// environment returns the variables of a Deployment's first container; secrets as secret/key.
 func environment(t *testing.T, all objects, workload string) map[string]string {
 	t.Helper()
 	env := map[string]string{}

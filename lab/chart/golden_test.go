@@ -75,8 +75,10 @@ func goldens() map[string]struct {
 		"rules":      {umbrella, []string{"templates/prometheusrule.yaml"}},
 		"nothing":    {umbrella, nil},
 
-		"example-citus":              {umbrella, []string{"charts/counts" + job, "charts/*/templates/configmap.yaml"}},
-		"example-cloudnativepg":      {umbrella, []string{"charts/iidy" + deployment, "charts/iidy/templates/networkpolicy.yaml"}},
+		"example-citus": {umbrella, []string{"charts/counts" + job, "charts/*/templates/configmap.yaml"}},
+		"example-cloudnativepg": {umbrella, []string{
+			"charts/iidy" + deployment, "charts/iidy/templates/networkpolicy.yaml",
+		}},
 		"example-external-secrets":   {umbrella, []string{"templates/extraobjects.yaml"}},
 		"example-keda":               {umbrella, []string{"charts/events" + deployment, "templates/extraobjects.yaml"}},
 		"example-managed-postgresql": {umbrella, []string{"charts/iidy" + deployment, "charts/iidy" + job}},
@@ -146,14 +148,16 @@ func TestGoldenNotes(t *testing.T) {
 	for name, values := range map[string]string{
 		"defaults":   "{}",
 		"production": read(t, umbrella+"/values-production.yaml"),
-		"own-role":   "global: {image: {registry: ghcr.io/you}, migrations: {mode: init}, database: {caSecret: rowlock-db-ca}}",
-		"auth":       identified,
+		"own-role": "global: {image: {registry: ghcr.io/you}, migrations: {mode: init}, " +
+			"database: {caSecret: rowlock-db-ca}}",
+		"auth": identified,
 		"own-policy": "global: {auth: {enabled: true, existingConfigMap: policy}}\n" +
 			"pyggpot: {networkPolicy: {adminFrom: []}, extraEnvFrom: [{configMapRef: {name: flags}}]}",
 		"warnings": "global: {database: {maxConnections: 94, pooler: transaction}, networkPolicy: {enabled: false}}\n" +
 			"payments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}",
 		"route": "iidy: {httpRoute: {enabled: true, parentRefs: [{name: public}]}}",
 	} {
+
 		got := notes(t, values)
 		compare(t, "testdata/notes/"+name+".txt", got)
 		if strings.Contains(got, "WARNING") != (name == "warnings" || name == "route") {

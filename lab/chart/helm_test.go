@@ -42,7 +42,7 @@ var helms = sync.OnceValues(func() (map[string]string, error) {
 	return paths, nil
 })
 
-// run runs a command of a Helm with a home of its own and no cluster. It does not collect garbage: it soon ends.
+// run runs a command of a Helm with an empty home and no cluster. It does not collect garbage: it soon ends.
 func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err error) {
 	t.Helper()
 	paths, err := helms()

@@ -146,6 +146,7 @@ func TestTheJobsPodIsNoReplica(t *testing.T) {
 			default:
 				continue
 			}
+
 			want := name == "NetworkPolicy/rowlock-"+service
 			if got := matches(t, of, j.Spec.Template.Labels); got != want {
 				t.Errorf("%s selects the pod of %s: %t, want %t", name, j.Name, got, want)

@@ -69,7 +69,8 @@ func annotated(t *testing.T, m metadata) (found []string) {
 // The chart's icon is in the repository, and Helm has nothing to recommend.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	icon, ours := strings.CutPrefix(metadataOf(t, umbrella).Icon, "https://raw.githubusercontent.com/rowlock/rowlock/main/")
+	const raw = "https://raw.githubusercontent.com/rowlock/rowlock/main/"
+	icon, ours := strings.CutPrefix(metadataOf(t, umbrella).Icon, raw)
 	if !ours || !strings.HasPrefix(read(t, "../../"+icon), "<svg ") {
 		t.Errorf("the icon is %s", icon)
 	}
@@ -137,7 +138,7 @@ const changelog = `# Changelog
 ## 0.0.1
 `
 
-// repository copies what a release needs into a folder of its own, with a changelog for the chart's version, and
+// repository copies what a release needs into an empty folder, with a changelog for the chart's version, and
 // returns a function that runs a command of hack/ there.
 func repository(t *testing.T, version string) (dir string, hack func(name string, args ...string) (string, error)) {
 	t.Helper()
@@ -148,6 +149,7 @@ func repository(t *testing.T, version string) (dir string, hack func(name string
 		}
 	}
 	write(t, filepath.Join(dir, "CHANGELOG.md"), fmt.Sprintf(changelog, version))
+
 	bin := filepath.Join(dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
@@ -155,6 +157,7 @@ func repository(t *testing.T, version string) (dir string, hack func(name string
 	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(engine), 0o700); err != nil {
 		t.Fatal(err)
 	}
+
 	paths, err := helms()
 	if err != nil {
 		t.Fatal(err)
@@ -260,6 +263,7 @@ func TestAPublishedChartIsWhole(t *testing.T) {
 	write(t, filepath.Join(dir, "more"), one+"ghcr.io/you/rowlock/none:"+version+"@"+digest+"\n")
 	write(t, filepath.Join(dir, "tag"), "ghcr.io/you/rowlock/iidy:"+version+"\n")
 	write(t, filepath.Join(dir, "empty"), "")
+
 	for want, args := range map[string][]string{
 		"the version is 9.9.9, and the Chart.yaml files name " + version: {"9.9.9"},
 		"one lacks these images":                  {version, "one"},
@@ -271,6 +275,7 @@ func TestAPublishedChartIsWhole(t *testing.T) {
 			t.Errorf("package %v: %v, want %q in\n%s", args, err, want, out)
 		}
 	}
+
 	write(t, filepath.Join(dir, "CHANGELOG.md"), "# Changelog\n\n## Unreleased\n\n- A thing.\n")
 	if out, err := hack("release", "package", version); err == nil || !strings.Contains(out, "has no section") {
 		t.Errorf("package without a section in the changelog: %v\n%s", err, out)

@@ -133,8 +133,7 @@ func TestWorkersAreScaledByAMetric(t *testing.T) {
 	}
 }
 
-// What OPERATING.md shows about callers is as valid as it looks: the values render, and the pod has a token of the
-// audience.
+// The examples of callers in OPERATING.md are valid: the values render, and the pod has a token of the audience.
 func TestTheCallersOfThePage(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, umbrella+"/OPERATING.md"), "\n## Who may call\n")

@@ -70,6 +70,7 @@ global:
   topologySpread: {topologyKeys: ["12"]}
   auth: {enabled: true, existingConfigMap: "12"}
 `, "--namespace=12")
+
 	if path := get[networking.Ingress](t, all, "Ingress/true").Spec.Rules[0].HTTP.Paths[0].Path; path != "/a: b #c" {
 		t.Errorf("the path is %s", path)
 	}
@@ -103,7 +104,8 @@ func TestPodsRollForTheirConfigurationAlone(t *testing.T) {
 		if !reflect.DeepEqual(podTemplate(after[w]), podTemplate(before[w])) {
 			t.Errorf("%s rolls for another version", w)
 		}
-		if rolls := !reflect.DeepEqual(podTemplate(changed[w]), podTemplate(before[w])); rolls != (w == deployment+"-counts") {
+		rolls := !reflect.DeepEqual(podTemplate(changed[w]), podTemplate(before[w]))
+		if rolls != (w == deployment+"-counts") {
 			t.Errorf("%s rolls for a change of counts' configuration: %t", w, rolls)
 		}
 	}
@@ -146,8 +148,8 @@ counts:
   httpRoute: {enabled: true, parentRefs: [{name: gateway}]}
 `
 
-// Each object of a release has the labels and annotations that are common to all; those of a service win over those of
-// the release, and those of the object over both. A pod has the labels too, and its own.
+// Each object of a release has the labels and annotations that are common to all; a service's win over the release's,
+// and the object's over both. A pod has the labels too, and its own.
 func TestEveryObjectHasTheCommonLabels(t *testing.T) {
 	t.Parallel()
 	for name, o := range render(t, umbrella, complete) {

@@ -116,6 +116,7 @@ func matches(t *testing.T, selector *meta.LabelSelector, of map[string]string) b
 func admits(t *testing.T, all objects, from, to map[string]string, port string) bool {
 	t.Helper()
 	open := true
+
 	for _, o := range all {
 		policy, ok := o.typed.(*networking.NetworkPolicy)
 		if !ok || !matches(t, &policy.Spec.PodSelector, to) {

@@ -15,8 +15,8 @@ func wantRefused(t *testing.T, chart, values, want string) {
 	}
 }
 
-// refusals reads a file of testdata/refused: lines of values, and under them the sentence that refuses them, after a tab.
-// Empty lines divide it into groups.
+// refusals reads a file of testdata/refused: lines of values, and under them, after a tab, the sentence that refuses
+// them. Empty lines divide it into groups.
 func refusals(t *testing.T, name string) (groups [][][2]string) {
 	t.Helper()
 	for text := range strings.SplitSeq(read(t, "testdata/refused/"+name), "\n\n") {
@@ -43,6 +43,7 @@ func TestTheSchemaRefuses(t *testing.T) {
 		for _, wrong := range group {
 			args = append(args, "--set-json="+wrong[0])
 		}
+
 		for _, helm := range []string{helm3, helm4} {
 			_, err := template(t, helm, umbrella, "", args...)
 			if err == nil {

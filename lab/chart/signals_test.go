@@ -22,7 +22,8 @@ const largest = 1 << 20
 // takes: by a sidecar, which finds the label, or by the Grafana operator, for which the label is absent.
 func TestEveryDashboardIsShipped(t *testing.T) {
 	t.Parallel()
-	const operator = "dashboards: {grafanaOperator: {enabled: true, instanceSelector: {matchLabels: {dashboards: null, team: a}}}}"
+	const operator = "dashboards: {grafanaOperator: {enabled: true, " +
+		"instanceSelector: {matchLabels: {dashboards: null, team: a}}}}"
 	bySidecar, byOperator := render(t, umbrella, complete), render(t, umbrella, operator)
 	for _, file := range glob(t, umbrella+"/dashboards/*.json") {
 		base := filepath.Base(file)
