@@ -62,13 +62,11 @@ func TestStory(t *testing.T) {
 			{"the README's release has come to rest", release.settled},
 			{"upgrade, rollback and upgrade under load", release.releases},
 			{"the replicas", together(
-				chapter{"every replica works", release.everyReplica},
 				chapter{"roles", release.roles},
 				chapter{"who calls is known", release.identified},
 			)},
 			{"watched by an operator", release.watched},
 			{"the database restarts", release.databaseRestarts},
-			{"a pod is deleted", release.podDeleted},
 			{"uninstall leaves nothing", func(t *T) { release.uninstall(t, release.helms[0]) }},
 		})
 	})
@@ -263,19 +261,6 @@ func (s *story) allPods(t *T, selector string) []core.Pod {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// check runs `helm test`.
-func (s *story) check(t *T, helm string) {
-	t.Helper()
-	out, err := command(t.Context(), "", helm, "test", release, "--namespace", string(s.place), "--timeout=2m")
-	if err != nil {
-		log, _ := t.kubectl(t.Context(), "logs", release+"-check")
-		t.Fatalf("%v\n%s\n%s", err, out, log)
-	}
-	if !strings.Contains(out, "Succeeded") {
-		t.Errorf("helm test says\n%s", out)
-	}
 }
 
 func (s *story) uninstall(t *T, helm string) {
