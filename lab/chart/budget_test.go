@@ -137,7 +137,6 @@ events: {autoscaling: {minReplicas: 1, maxReplicas: 1}}
 iidy: {enabled: false}
 pyggpot: {autoscaling: {enabled: false}, replicas: 1}`,
 	} {
-
 		const limit = "\nglobal: {database: {maxConnections: %d}}"
 		need := connections(t, render(t, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
 		short := need + reserved - 1

@@ -157,7 +157,6 @@ func TestGoldenNotes(t *testing.T) {
 			"payments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}",
 		"route": "iidy: {httpRoute: {enabled: true, parentRefs: [{name: public}]}}",
 	} {
-
 		got := notes(t, values)
 		compare(t, "testdata/notes/"+name+".txt", got)
 		if strings.Contains(got, "WARNING") != (name == "warnings" || name == "route") {
