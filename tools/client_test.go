@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestClientIsGoGettable builds a program that calls all services, in a folder of its own with nothing but the client
+// TestClientIsGoGettable builds a program that calls all services, in an empty folder with nothing but the client
 // module, by the oldest Go that the client names, and holds what that brings along to the list below.
 func TestClientIsGoGettable(t *testing.T) {
 	t.Parallel()

@@ -142,34 +142,6 @@ func TestPagesAreShort(t *testing.T) {
 	}
 }
 
-// odd are words of an earlier style that CONTRIBUTING.md replaces by plain ones.
-var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouette|bites?|doom(s|ed)?|farewell|` +
-	`patiently|booked|verdict)\b`)
-
-// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. CHANGELOG.md and this file may
-// have them.
-func TestLanguageIsPlain(t *testing.T) {
-	t.Parallel()
-
-	// What has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of mutation-test.
-	names := strings.NewReplacer("http.NoBody", "", "user nobody", "", `"nobody"`, "", "`nobody`", "", "prove-bites", "",
-		`"bites"`, "", `"bites tea"`, "")
-
-	for _, name := range tracked(t,
-		"*.go", "*.md", "*.proto", "*.sql", "*.sh", "Makefile", "hack/*", ".ci/*", "Dockerfile",
-		"services/*/api/*.yaml", "charts/*", "k8s/*", ".golangci.yml") {
-		if name == "tools/docs_test.go" || name == "CHANGELOG.md" {
-			continue
-		}
-
-		for i, line := range strings.Split(readFile(t, filepath.Join("..", name)), "\n") {
-			if word := odd.FindString(names.Replace(line)); word != "" {
-				t.Errorf("%s:%d says %q; style: see CONTRIBUTING.md", name, i+1, word)
-			}
-		}
-	}
-}
-
 // sourcePath matches a code span that is a path, such as `internal/postgres/add.go`.
 var sourcePath = regexp.MustCompile("`((?:api|internal|platform|lab|hack|client)/[^` ]+|Dockerfile|go\\.mod)`")
 

@@ -64,26 +64,7 @@ func TestRulesAreEnforced(t *testing.T) {
 	}
 }
 
-// TestTestFilesAreShort holds what revive's file-length-limit cannot tell apart: 400 lines for code, 600 for tests.
-func TestTestFilesAreShort(t *testing.T) {
-	t.Parallel()
-
-	const limit = 600
-
-	for _, module := range []string{"client", "platform", "services", "lab", "tools"} {
-		walk(t, filepath.Join("..", module), func(path string) {
-			if !strings.HasSuffix(path, "_test.go") {
-				return
-			}
-
-			if lines := strings.Count(readFile(t, path), "\n"); lines > limit {
-				t.Errorf("%s has %d lines; a test file has at most %d", path, lines, limit)
-			}
-		})
-	}
-}
-
-// copyRules copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so
+// copyRules copies testdata/rules to an empty folder and makes it one module whose dependencies are platform's, so
 // that the linter sees real types without a network.
 func copyRules(t *testing.T) string {
 	t.Helper()

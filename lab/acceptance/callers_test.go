@@ -23,9 +23,11 @@ func TestCallers(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+
 	issuer := authtest.New(t)
 	tokens := issuer.Environ(t, fmt.Sprintf("rules: [{subjects: [checkout], services: [%s], allow: [change, read]}]",
 		strings.Join(targets.Names(), ", ")))
+
 	var addresses []string
 	for _, s := range targets.All() {
 		dsn := dbtest.Empty(t)
@@ -34,6 +36,7 @@ func TestCallers(t *testing.T) {
 			startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
 		}
 	}
+
 	for subject, want := range map[string]string{"checkout": "<nil>", "stock": "FORBIDDEN", "": "UNAUTHENTICATED"} {
 		t.Run("as "+subject, func(t *testing.T) {
 			t.Parallel()

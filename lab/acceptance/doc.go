@@ -2,5 +2,5 @@
 // database, and that neither a service's own suite nor `rowlock prove` makes: a crash
 // at a named step, a holder that is stopped, a rolling upgrade from an earlier revision and
 // the way back, a million lines, the tours of the READMEs.
-// It has no code of its own.
+// It has no other code.
 package acceptance

@@ -24,6 +24,7 @@ func TestClientExamples(t *testing.T) {
 			if s.Worker != "" {
 				startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
 			}
+
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-count=1", "-vet=off", "-run=^Example", "./"+s.Name)
 			cmd.Dir = "../../client"
 			cmd.Env = append(cmd.Environ(), strings.ToUpper(s.Name)+"_URL="+api)

@@ -64,6 +64,7 @@ func TestIidyWork(t *testing.T) {
 		openList(t, start(t, targets.Iidy, dsn, nil), "work"), openList(t, start(t, targets.Iidy, dsn, nil), "work"),
 	}
 	ctx := t.Context()
+
 	items := make([]string, n)
 	for i := range items {
 		items[i] = strconv.Itoa(i)
@@ -77,6 +78,7 @@ func TestIidyWork(t *testing.T) {
 		}
 		break // and nothing stays claimed
 	}
+
 	var done atomic.Int64
 	waittest.Together(t, workers, func(i int) error {
 		for task, err := range lists[i%2].Work(ctx, 7, lease) {
@@ -90,6 +92,7 @@ func TestIidyWork(t *testing.T) {
 		}
 		return nil
 	})
+
 	left, err := lists[0].Count(ctx)
 	if err != nil || done.Load() != n || left.Items != 0 {
 		t.Errorf("of %d items %d were done, and %+v is left, %v", n, done.Load(), left, err)
@@ -174,6 +177,7 @@ func wantPages(t *testing.T, list *iidy.List) {
 	others.Go(func() { comeAndGo(t, list, over) })
 	defer others.Wait()
 	defer close(over)
+
 	seen, after := 0, ""
 	var want []byte
 	for entry, err := range list.Items(t.Context()) {
@@ -189,12 +193,13 @@ func wantPages(t *testing.T, list *iidy.List) {
 		}
 		seen++
 	}
+
 	if seen != million {
 		t.Errorf("%d of %d items came", seen, million)
 	}
 }
 
-// comeAndGo adds and deletes items between those of the million until over is closed.
+// comeAndGo adds and deletes items among the million until over is closed.
 func comeAndGo(t *testing.T, list *iidy.List, over <-chan struct{}) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -207,6 +212,7 @@ func comeAndGo(t *testing.T, list *iidy.List, over <-chan struct{}) {
 		for k := range items {
 			items[k] = fmt.Sprintf("files/%07d-%d", (i*7919+k*4999)%million, k)
 		}
+
 		added, err := list.Add(t.Context(), items...)
 		if err != nil || added != int64(len(items)) {
 			t.Errorf("%d of %d items were added, %v", added, len(items), err)

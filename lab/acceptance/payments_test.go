@@ -22,8 +22,6 @@ import (
 )
 
 // failingBinary builds the service with its failpoints, which are not shipped.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var failingBinary = sync.OnceValues(func() (string, error) {
 	// Beside what make puts there; git does not look at it.
 	path, err := filepath.Abs("../../.tmp/failpoint/payments")

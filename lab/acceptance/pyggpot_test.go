@@ -68,6 +68,7 @@ func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan erro
 	if err := add(t.Context(), holder, 1001); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Fatalf("more coins than fit: %v", err)
 	}
+
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +82,7 @@ func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan erro
 		}
 	})
 	t.Cleanup(free)
+
 	answer := make(chan error, 1)
 	go func() { answer <- add(t.Context(), holder, 5) }()
 	waittest.Eventually(t, "its lease waits for the coins", func() bool {
@@ -114,20 +116,24 @@ func TestStoppedHolder(t *testing.T) {
 	db := dbtest.Dial(t, dsn)
 	other := start(t, targets.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"})
 	holder := start(t, targets.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"})
+
 	free, answer := hold(t, db, holder)
 	if err := holder.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Eventually(t, "the holder has stopped", func() bool { return stopped(t, holder) })
+
 	free() // it would now change the pot
 	waittest.Eventually(t, "the holder has the lease", func() bool {
 		return get[bool](t, db, `SELECT lock IS NOT NULL FROM pyggpot.pot WHERE id = 1`)
 	})
+
 	wantNoCoins(t, other)
 	if err := add(t.Context(), other, 2); err != nil {
 		t.Errorf("another replica: %v", err)
 	}
 	wantPot(t, db, 2)
+
 	if err := holder.Resume(); err != nil {
 		t.Fatal(err)
 	}

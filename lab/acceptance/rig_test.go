@@ -21,7 +21,7 @@ func start(t *testing.T, service, dsn string, variables map[string]string) *loca
 	return startCommand(t, service, localtest.Binary(t, service), "serve", dsn, variables)
 }
 
-// startCommand runs a command of a service's binary, such as that of its worker.
+// startCommand runs a command of a service's binary, such as its worker.
 func startCommand(t *testing.T, service, path, command, dsn string, variables map[string]string) *local.Replica {
 	t.Helper()
 	s, err := targets.Named(service)

@@ -28,11 +28,13 @@ func TestTours(t *testing.T) {
 				if engine == targets.MySQL {
 					open = dbtest.EmptyMariaDB
 				}
+
 				dsn := open(t)
 				api := url(start(t, s.Name, dsn, nil))
 				if s.Worker != "" {
 					startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
 				}
+
 				page, err := tour.Read("../..", s, api, api)
 				if err != nil {
 					t.Fatal(err)
@@ -44,6 +46,7 @@ func TestTours(t *testing.T) {
 				if err := page.Compare(string(out)); err != nil {
 					t.Error(err)
 				}
+
 				target := targets.Target{Service: s.Name, URL: api}
 				if err := targets.Check(t.Context(), t.Output(), tel, []targets.Target{target}); err != nil {
 					t.Error(err)

@@ -23,6 +23,7 @@ func connections(t *testing.T, all objects) (sum int) {
 		if !ok {
 			continue
 		}
+
 		each, err := strconv.Atoi(environment(t, all, strings.TrimPrefix(name, "Deployment/"))["DB_MAX_OPEN_CONNS"])
 		if err != nil {
 			t.Fatal(err)
@@ -67,13 +68,16 @@ func mostAlive(p pace) (most int) {
 				available++
 			}
 		}
+
 		for ; available > p.replicas-p.unavailable && old > 0; available-- {
 			old--
 			ending = append(ending, now)
 		}
+
 		for old+len(made) < p.replicas+p.surge && len(made) < p.replicas {
 			made = append(made, now)
 		}
+
 		alive := old + len(made)
 		for _, at := range ending {
 			if now < at+p.grace {
@@ -89,15 +93,29 @@ func mostAlive(p pace) (most int) {
 const reserved = 3
 
 // By default all services fit PostgreSQL's max_connections=100 while all of them roll out at the top of their
-// autoscalers' ranges, and leave three for monitoring and operators.
+// autoscalers' ranges, and leave three for monitoring and operators. The limits that the notes print for the runtime
+// roles are what the chart counts, and together fit the server of k8s/postgres.yaml.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	if got := connections(t, render(t, umbrella, "")); got > 100-reserved-3 {
 		t.Errorf("by default the replicas may open %d connections, want at most %d", got, 100-reserved-3)
 	}
+
+	printed, sum := notes(t, ""), 0
+	for _, service := range targets.Names() {
+		only := "--set=" + strings.Join(targets.Names(), ".enabled=false,") + ".enabled=false," + service + ".enabled=true"
+		need := connections(t, render(t, umbrella, "", only))
+		if note := fmt.Sprintf(" %s %d", service, need); !strings.Contains(printed, note) {
+			t.Errorf("the notes lack %q:\n%s", note, printed)
+		}
+		sum += need
+	}
+	if sum > 100-reserved {
+		t.Errorf("all roles together may open %d connections, want at most %d", sum, 100-reserved)
+	}
 }
 
-// The chart counts as this test does, and refuses one connection less. TestNotes renders with exactly as many.
+// The chart counts as this test does, and refuses one connection less. TestGoldenNotes renders with exactly as many.
 func TestTheBudgetIsExact(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{
@@ -127,6 +145,16 @@ pyggpot: {autoscaling: {enabled: false}, replicas: 1}`,
 	}
 }
 
+// A service alone has the same budget of connections.
+func TestTheBudgetOfOneServiceAlone(t *testing.T) {
+	t.Parallel()
+	// Three replicas and one that is ending x (3 + 4)
+	values := "database: {secondPoolConns: 4, maxConnections: %d}"
+	render(t, alone, fmt.Sprintf(values, 31))
+	wantRefused(t, alone, fmt.Sprintf(values, 30),
+		"the replicas may open 28 connections, and database.maxConnections=30 leaves 27")
+}
+
 // A replica that may be the only one has a successor before it ends, although others are replaced one for one.
 func TestALoneReplicaIsNeverMissing(t *testing.T) {
 	t.Parallel()
@@ -144,30 +172,18 @@ iidy: {autoscaling: {enabled: false}, replicas: 2}`)
 	}
 }
 
-// Where another autoscaler decides, by replicas: null of a service or a workload, the Deployment has no number of
-// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same. There may
-// be one replica, as with minReplicas: 1, which has a successor before it ends.
-func TestAnotherAutoscaler(t *testing.T) {
+// Where another autoscaler decides, by replicas: null, the Deployment has no number of replicas that an upgrade would
+// set it back to, and the budget counts autoscaling.maxReplicas all the same. (testdata/example-keda.yaml is such a
+// Deployment.)
+func TestAnotherAutoscalersBudget(t *testing.T) {
 	t.Parallel()
-	const values = `
-global: {database: {maxConnections: %d}}
-counts: {%[2]s, autoscaling: {enabled: %[3]t, minReplicas: 1, maxReplicas: 9}}
-events: {workloads: {work: {%[2]s, autoscaling: {enabled: %[3]t, minReplicas: 1, maxReplicas: 7}}}}`
-	of := func(limit int, replicas string, enabled bool) string {
-		return fmt.Sprintf(values, limit, replicas, enabled)
+	const values = "counts: {replicas: %s, autoscaling: {enabled: %t, minReplicas: 1, maxReplicas: 9}}\n" +
+		"global: {database: {maxConnections: %d}}"
+	need := connections(t, render(t, umbrella, fmt.Sprintf(values, "2", true, 1000)))
+	all := render(t, umbrella, fmt.Sprintf(values, "null", false, need+reserved))
+	if replicas := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Replicas; replicas != nil {
+		t.Errorf("counts has replicas: %d", *replicas)
 	}
-	need := connections(t, render(t, umbrella, of(1000, "replicas: 2", true)))
-	all := renderAlike(t, umbrella, of(need+reserved, "replicas: null", false))
-	for _, w := range workloads() {
-		spec, _ := at(all["Deployment/"+w].plain, "spec").(dict)
-		if replicas, has := spec["replicas"]; has {
-			t.Errorf("%s has replicas: %v", w, replicas)
-		}
-		other := w == "rowlock-counts" || w == "rowlock-events-work"
-		if _, found := all["HorizontalPodAutoscaler/"+w]; found == other {
-			t.Errorf("%s has an autoscaler of the chart's: %t, want %t", w, found, !other)
-		}
-	}
-	wantRefused(t, umbrella, of(need+reserved-1, "replicas: null", false),
+	wantRefused(t, umbrella, fmt.Sprintf(values, "null", false, need+reserved-1),
 		fmt.Sprintf("the replicas may open %d connections", need))
 }

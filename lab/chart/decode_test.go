@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -16,9 +17,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -37,24 +36,8 @@ type list = []any
 
 type dict = map[string]any
 
-// grafanaDashboard has the fields of the Grafana operator's object that the chart sets. Its own module would bring the
-// whole operator.
-type grafanaDashboard struct {
-	meta.TypeMeta
-	meta.ObjectMeta `json:"metadata"`
-
-	Spec struct {
-		InstanceSelector          meta.LabelSelector        `json:"instanceSelector"`
-		AllowCrossNamespaceImport bool                      `json:"allowCrossNamespaceImport"`
-		ConfigMapRef              core.ConfigMapKeySelector `json:"configMapRef"`
-	} `json:"spec"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (d *grafanaDashboard) DeepCopyObject() runtime.Object { //nolint:ireturn // the interface's own
-	other := *d
-	return &other
-}
+// foreign lists the kinds of operators whose modules are too large to link. decode leaves them plain.
+var foreign = []string{"ExternalSecret", "GrafanaDashboard", "ScaledObject"}
 
 // decode decodes manifests. An unknown kind, an unknown or repeated field, a wrong type, and two objects of one name
 // are errors.
@@ -68,27 +51,32 @@ func decode(manifests string) (objects, error) {
 			return nil, err
 		}
 	}
-	grafana := schema.GroupVersion{Group: "grafana.integreatly.org", Version: "v1beta1"}
-	scheme.AddKnownTypeWithName(grafana.WithKind("GrafanaDashboard"), &grafanaDashboard{})
+
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	all := objects{}
 	for text := range strings.SplitSeq("\n"+manifests, "\n---") {
-		var plain dict
-		if err := yaml.Unmarshal([]byte(text), &plain); err != nil {
+		var o object
+		if err := yaml.UnmarshalStrict([]byte(text), &o.plain); err != nil {
 			return nil, fmt.Errorf("%w in\n%s", err, text)
 		}
-		if len(plain) == 0 {
+		if len(o.plain) == 0 {
 			continue
 		}
-		typed, _, err := decoder.Decode([]byte(text), nil, nil)
-		if err != nil {
-			return nil, fmt.Errorf("%w in\n%s", err, text)
+
+		kind := fmt.Sprint(o.plain["kind"])
+		if !slices.Contains(foreign, kind) {
+			typed, _, err := decoder.Decode([]byte(text), nil, nil)
+			if err != nil {
+				return nil, fmt.Errorf("%w in\n%s", err, text)
+			}
+			o.typed = typed
 		}
-		name := fmt.Sprint(plain["kind"], "/", at(plain, "metadata.name"))
+
+		name := fmt.Sprint(kind, "/", at(o.plain, "metadata.name"))
 		if _, twice := all[name]; twice {
 			return nil, fmt.Errorf("%s is rendered twice", name)
 		}
-		all[name] = object{typed, plain}
+		all[name] = o
 	}
 	return all, nil
 }
@@ -122,6 +110,59 @@ func at(value any, path string) any {
 	return value
 }
 
+// podTemplate returns the template of an object's pods; an empty one if the object has none.
+func podTemplate(o object) core.PodTemplateSpec {
+	switch o := o.typed.(type) {
+	case *apps.Deployment:
+		return o.Spec.Template
+	case *batch.Job:
+		return o.Spec.Template
+	case *core.Pod:
+		return core.PodTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
+	default:
+		return core.PodTemplateSpec{}
+	}
+}
+
+// containers returns all containers of all pods.
+func containers(all objects) (found []core.Container) {
+	for _, o := range all {
+		pod := podTemplate(o).Spec
+		found = slices.Concat(found, pod.InitContainers, pod.Containers)
+	}
+	return found
+}
+
+// environment returns the variables of a Deployment's first container; secrets as secret/key.
+func environment(t *testing.T, all objects, workload string) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	c := get[apps.Deployment](t, all, "Deployment/"+workload).Spec.Template.Spec.Containers[0]
+	for _, from := range c.EnvFrom {
+		maps.Copy(env, get[core.ConfigMap](t, all, "ConfigMap/"+from.ConfigMapRef.Name).Data)
+	}
+
+	for _, v := range c.Env {
+		if _, twice := env[v.Name]; twice {
+			t.Errorf("%s: %s is set twice", workload, v.Name)
+		}
+		env[v.Name] = v.Value
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
+			env[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
+		}
+	}
+	return env
+}
+
+func raw(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -138,4 +179,11 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

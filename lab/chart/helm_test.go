@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +26,6 @@ const (
 )
 
 // helms builds Helm 3 and Helm 4 once, or finds them in Go's build cache, and returns their paths by those names.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var helms = sync.OnceValues(func() (map[string]string, error) {
 	paths := map[string]string{}
 	for _, tool := range []string{helm3, helm4} {
@@ -45,7 +42,7 @@ var helms = sync.OnceValues(func() (map[string]string, error) {
 	return paths, nil
 })
 
-// run runs a command of a Helm with a home of its own and no cluster. It does not collect garbage: it soon ends.
+// run runs a command of a Helm with an empty home and no cluster. It does not collect garbage: it soon ends.
 func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err error) {
 	t.Helper()
 	paths, err := helms()
@@ -75,10 +72,7 @@ func template(t *testing.T, helm, chart, values string, args ...string) (manifes
 }
 
 // renderings keeps what render has returned.
-var renderings sync.Map //nolint:gochecknoglobals // the tests share them, and change none
-
-// blank matches the empty lines that Helm 4 leaves between objects, and Helm 3 does not.
-var blank = regexp.MustCompile(`(?m)^\s*\n`)
+var renderings sync.Map
 
 // render renders a chart by Helm 4 and returns the decoded manifests. Equal arguments are rendered once.
 func render(t *testing.T, chart, values string, args ...string) objects {
@@ -90,26 +84,7 @@ func render(t *testing.T, chart, values string, args ...string) objects {
 		}
 		return decode(manifests)
 	}))
-	all, err := once.(func() (objects, error))() //nolint:errcheck,forcetypeassert // nothing else is stored
-	if err != nil {
-		t.Fatalf("%s\n%v", values, err)
-	}
-	return all
-}
-
-// renderAlike is render, by Helm 3 as well, which must agree. The tests of single values and of the examples call it:
-// they take every branch of the templates, and each Helm costs half a second of a processor.
-func renderAlike(t *testing.T, chart, values string) objects {
-	t.Helper()
-	three, err3 := template(t, helm3, chart, values)
-	four, err4 := template(t, helm4, chart, values)
-	if err := errors.Join(err3, err4); err != nil {
-		t.Fatalf("%s\n%v", values, err)
-	}
-	if blank.ReplaceAllString(three, "") != blank.ReplaceAllString(four, "") {
-		t.Fatalf("Helm 3 renders\n%s\nHelm 4\n%s", three, four)
-	}
-	all, err := decode(four)
+	all, err := once.(func() (objects, error))() //nolint:errcheck // nothing else is stored
 	if err != nil {
 		t.Fatalf("%s\n%v", values, err)
 	}

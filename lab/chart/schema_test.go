@@ -48,6 +48,7 @@ func TestSchemasAreStrict(t *testing.T) {
 			if node["additionalProperties"] == true && !shared.MatchString(path) {
 				t.Errorf("%s: %s allows anything", chart, path)
 			}
+
 			for _, keyword := range []string{"properties", "patternProperties"} {
 				properties, _ := node[keyword].(dict)
 				for name, child := range properties {
@@ -60,6 +61,7 @@ func TestSchemasAreStrict(t *testing.T) {
 				walk(path+"/*", inner)
 			}
 		}
+
 		walk("", schema)
 		if schema["additionalProperties"] == nil || schema["$schema"] != "http://json-schema.org/draft-07/schema#" {
 			t.Errorf("%s: the root is open", chart)
@@ -67,7 +69,7 @@ func TestSchemasAreStrict(t *testing.T) {
 	}
 }
 
-// itsOwn reports whether the chart's own schema covers a key: the umbrella leaves those of a service to the service's
+// itsOwn reports whether the chart's own schema covers a key: the umbrella leaves a service's keys to the service's
 // chart.
 func itsOwn(key chartvalues.Key) bool {
 	section, _, _ := strings.Cut(key.Path, ".")
@@ -91,6 +93,7 @@ func TestTheSchemaDemandsWhatHasADefault(t *testing.T) {
 			if !itsOwn(key) || key.Default == "" || key.Path == "replicas" {
 				continue
 			}
+
 			node, steps := schema, strings.Split(key.Path, ".")
 			for i, step := range steps {
 				last := i == len(steps)-1

@@ -36,10 +36,12 @@ func startAPI(t *testing.T) api {
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		_ = proxy.Process.Kill()
 		_ = proxy.Wait()
 	})
+
 	// "Starting to serve on 127.0.0.1:41234"
 	line, err := bufio.NewReader(out).ReadString('\n')
 	_, address, found := strings.Cut(strings.TrimSpace(line), "Starting to serve on ")

@@ -24,9 +24,9 @@ type settings struct {
 	client, postgres, pooler string
 	// token is the volume with the token by which a load calls.
 	token string
-	// outside is the path of a program of another repository. issuerKey is that of the key by which the cluster signs the
-	// tokens of service accounts; empty where that is not at hand.
-	outside, issuerKey string
+	// issuerKey is the path of the key by which the cluster signs the tokens of service accounts; empty where it is not at
+	// hand.
+	issuerKey string
 	// helms are the paths of two programs: Helm 3 and Helm 4.
 	helms []string
 }
@@ -44,7 +44,7 @@ func fromEnvironment(t *testing.T) settings {
 	return settings{
 		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), next: os.Getenv("E2E_NEXT"),
 		client: get("E2E_CLIENT_IMAGE"), postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
-		token: projected, outside: get("E2E_OUTSIDE"), issuerKey: os.Getenv("E2E_ISSUER_KEY"),
+		token: projected, issuerKey: os.Getenv("E2E_ISSUER_KEY"),
 		helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
 	}
 }
@@ -66,7 +66,7 @@ type T struct {
 	api
 	place
 
-	ctx context.Context //nolint:containedctx // it replaces the test's own
+	ctx context.Context
 }
 
 // Context returns the test's context with the chapter's limit.
@@ -149,6 +149,7 @@ func (p place) dump(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
+
 	for _, args := range [][]string{
 		{"get", "pods,deployments,hpa", "-o", "wide"},
 		{"get", "events", "--sort-by=.lastTimestamp"},

@@ -5,5 +5,5 @@
 // It is one test that tells two stories at once, in two namespaces, by chapters that
 // build on one another: a release by the README's commands, its upgrades, rollback,
 // faults and end; and other ways to install. The loads and checks are those of
-// package services.
+// package targets.
 package e2e

@@ -6,10 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,29 +14,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
-
-// everyReplica demands that requests through the Service reach all replicas of each
-// service, by each replica's own metrics.
-func (s *story) everyReplica(t *T) {
-	before := map[string]float64{}
-	for _, pod := range s.pods(t) {
-		if pod.Labels[component] == "serve" {
-			before[pod.Name] = metric(t, pod.Name, served)
-		}
-	}
-	for try := 0; len(before) > 0; try++ {
-		if try == 3 {
-			t.Errorf("no request reaches %v", before)
-			break
-		}
-		s.check(t, s.helms[try%len(s.helms)]) // 100 increases at once make +100, over all replicas
-		for name, was := range before {
-			if metric(t, name, served) > was {
-				delete(before, name)
-			}
-		}
-	}
-}
 
 // workload returns the service and the command of a replica, such as events/work.
 func workload(pod core.Pod) string {
@@ -57,38 +31,6 @@ func ready(pods []core.Pod) map[string]int {
 		}
 	}
 	return ready
-}
-
-const (
-	served   = "http_server_request_duration_seconds_count"
-	resolved = "rowlock_outcome_resolved_total"
-)
-
-// metric returns the sum of a metric of a replica over its labels.
-func metric(t *T, pod, name string) (sum float64) {
-	t.Helper()
-	metrics, err := t.read(t.Context(), fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := regexp.MustCompile(`(?m)^` + name + `\{.*\} (\S+)$`)
-	for _, sample := range samples.FindAllStringSubmatch(string(metrics), -1) {
-		n, err := strconv.ParseFloat(sample[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
-}
-
-// lostAnswers returns how many answers of the database the replicas of counts have lost and looked up.
-func (s *story) lostAnswers(t *T) (sum float64) {
-	t.Helper()
-	for _, pod := range s.pods(t, targets.Counts) {
-		sum += metric(t, pod.Name, resolved)
-	}
-	return sum
 }
 
 // steadiness describes, a line for each replica, what must not change while the database restarts.
@@ -116,7 +58,7 @@ func (s *story) databaseRestarts(t *T) {
 		}
 		return nil
 	})
-	before, lost := s.steadiness(t), s.lostAnswers(t)
+	before := s.steadiness(t)
 	loads := startLoads(t, s.settings, 20, 8, s.services...)
 	restarts := func() int32 {
 		return fetch[core.Pod](t, "/api/v1", "pods/postgres-0", "").Status.ContainerStatuses[0].RestartCount
@@ -135,16 +77,12 @@ func (s *story) databaseRestarts(t *T) {
 	away := time.Since(stopped)
 	t.Logf("the database was away for %.1f s", away.Seconds())
 	s.works(t, s.helms[0]) // again, while the load goes on
-	reports := stopLoads(t, loads)
-	lost = s.lostAnswers(t) - lost
-	t.Logf("counts lost %.0f answers of the database", lost)
-	for _, r := range reports {
-		// A group that counts has lost makes the others wait until it is looked up, and all may be answered.
-		noticed := r.Failed() > 0 || r.Service == targets.Counts && lost > 0
-		if r.Fault != "" || !noticed {
-			t.Errorf("%s: %s, %d failed: a restart must be noticed", r.Service, r.Fault, r.Failed())
+	for _, r := range stopLoads(t, loads) {
+		if r.Fault != "" {
+			t.Errorf("%s: %s", r.Service, r.Fault)
 		}
 	}
+
 	// Readiness outlasts 10 s without a database (platform/httpserver). When a server takes longer it may change, once.
 	after := s.steadiness(t)
 	if away > 9*time.Second {
@@ -167,33 +105,4 @@ func (s *story) works(t *T, helm string) {
 		_, err := command(t.Context(), "", helm, "test", release, "--namespace", string(s.place), "--timeout=1m")
 		return err
 	})
-}
-
-// podDeleted deletes a replica of each workload without a grace period, under load.
-// At most what was in flight there is lost.
-func (s *story) podDeleted(t *T) {
-	const clients = 8
-	loads := startLoads(t, s.settings, 50, clients, s.services...)
-	pods, deleted := s.pods(t), map[string]string{}
-	for _, pod := range pods {
-		deleted[workload(pod)] = pod.Name
-	}
-	must(t, append([]string{"delete", "pods", "--grace-period=0", "--force", "--wait=false"},
-		slices.Collect(maps.Values(deleted))...)...)
-
-	before := ready(pods)
-	eventually(t, time.Minute, func() error {
-		now := ready(s.pods(t))
-		for workload, n := range before {
-			if now[workload] < n {
-				return fmt.Errorf("of %s are %d replicas ready, and were %d", workload, now[workload], n)
-			}
-		}
-		return nil
-	})
-	for _, r := range stopLoads(t, loads) {
-		if r.Fault != "" || r.Failed() > clients || r.Acknowledged < 100 {
-			t.Errorf("the load of %s by %d clients met %+v", r.Service, clients, r)
-		}
-	}
 }

@@ -24,9 +24,8 @@ import (
 
 // The service accounts that call. The policy knows all but the last.
 const (
-	caller  = "caller"  // may do everything: the story's own pods
-	outside = "outside" // the program of another repository, which may read and change
-	reader  = "reader"  // may read
+	caller  = "caller" // may do everything: the story's own pods
+	reader  = "reader" // may read
 	unknown = "unknown"
 )
 
@@ -34,13 +33,13 @@ const (
 const projected = `projected: {sources:
       [{serviceAccountToken: {audience: rowlock, path: token, expirationSeconds: 600}}]}`
 
-// skew is how long after its end the services still take a token.
+// skew is the time after its end for which the services still accept a token.
 const skew = time.Minute
 
 // createAccounts creates the service accounts, and reads who issues their tokens, as the chart's README says.
 func (s *story) createAccounts(t *T) {
 	t.Helper()
-	for _, name := range []string{caller, outside, reader, unknown} {
+	for _, name := range []string{caller, reader, unknown} {
 		must(t, "create", "serviceaccount", name)
 	}
 	var issuer struct{ Issuer string }
@@ -63,13 +62,14 @@ func (s *story) auth(readers ...string) []string {
 		Services []string `json:"services"`
 		Allow    []string `json:"allow"`
 	}
+
 	rules := []rule{
 		{[]string{s.subject(caller)}, targets.Names(), []string{"read", "change", "administer"}},
-		{[]string{s.subject(outside)}, targets.Names(), []string{"read", "change"}},
 	}
 	for _, account := range append(readers, reader) {
 		rules = append(rules, rule{[]string{s.subject(account)}, targets.Names(), []string{"read"}})
 	}
+
 	text, err := json.Marshal(rules)
 	if err != nil {
 		panic(err) // strings only
@@ -98,8 +98,10 @@ func (s *story) ending(t *T, token string, end time.Time) string {
 	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
 		t.Fatal(err)
 	}
+
 	began := end.Add(-10 * time.Minute).Unix()
 	claims["exp"], claims["iat"], claims["nbf"] = end.Unix(), began, began
+
 	key, err := readKey(s.issuerKey)
 	if err != nil {
 		t.Fatalf("%s: %v", s.issuerKey, err)
@@ -108,6 +110,7 @@ func (s *story) ending(t *T, token string, end time.Time) string {
 	if _, ok := key.(*ecdsa.PrivateKey); ok {
 		algorithm = jose.ES256
 	}
+
 	signer, err := jose.NewSigner(jose.SigningKey{
 		Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: parsed.Headers[0].KeyID},
 	}, nil)
@@ -141,7 +144,8 @@ func readKey(file string) (crypto.PrivateKey, error) {
 	}
 }
 
-// identified demands that each service answers by who calls, and runs a program of another repository that calls all.
+// identified demands that each service answers by who calls. (lab/acceptance has a program of another repository call
+// all of them.)
 func (s *story) identified(t *T) {
 	tokens := map[string]string{
 		"none": "", "other audience": newToken(t, caller, "other"), "other account": newToken(t, unknown, "rowlock"),
@@ -154,7 +158,6 @@ func (s *story) identified(t *T) {
 	}
 	s.tours(t, false) // what is asked for below
 	s.table(t, tokens)
-	s.fromOutside(t)
 }
 
 // rotation is a load on each service with a token that is replaced.
@@ -172,14 +175,17 @@ func (s *story) rotate(t *T, rate, clients int) rotation {
 	if s.issuerKey != "" {
 		r.first = s.ending(t, second, time.Now().Add(life-skew))
 	}
+
 	put := func(token string) {
 		apply(t, "{apiVersion: v1, kind: Secret, metadata: {name: rotated}, stringData: {token: "+token+"}}")
 	}
 	put(r.first)
+
 	rotated := s.settings
 	rotated.token = "secret: {secretName: rotated}"
 	r.loads = startLoads(t, rotated, rate, clients, s.services...)
 	put(second)
+
 	var pods []string
 	for _, l := range r.loads {
 		pods = append(pods, l.name)
@@ -224,15 +230,15 @@ func (s *story) policyIsReloaded(t *T) {
 	})
 }
 
-// table demands the answers of every service to every kind of token, and logs them.
+// table demands the answers of every service to every kind of token.
 func (s *story) table(t *T, tokens map[string]string) {
 	t.Helper()
 	want := map[string]string{
 		"none": "401", "other audience": "401", "ended": "401", "other account": "403", "right": "200",
 	}
 	grpc := map[string]string{"401": "16", "403": "7", "200": "0"}
+
 	answers := s.ask(t, tokens)
-	var lines strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(answers)) {
 		request, token, _ := strings.Cut(what, " ")
 		expected := want[token]
@@ -242,12 +248,12 @@ func (s *story) table(t *T, tokens map[string]string) {
 		if answers[what] != expected {
 			t.Errorf("%s is answered %q, want %s", what, answers[what], expected)
 		}
-		_, _ = fmt.Fprintf(&lines, "%-30s %s\n", what, answers[what])
 	}
-	t.Logf("answers by token:\n%s", lines.String())
+
 	if len(answers) < len(tokens)*len(s.rows) {
 		t.Errorf("%d answers to %d tokens by %d services", len(answers), len(tokens), len(s.rows))
 	}
+
 	// What an account may not do is refused, whatever else it may do.
 	change := `curl --silent --output /dev/null --write-out '%{http_code}' --request POST http://rowlock-events/events`
 	got := s.shell(t, change+bearer(newToken(t, reader, "rowlock")))
@@ -257,7 +263,7 @@ func (s *story) table(t *T, tokens map[string]string) {
 }
 
 // ask sends the requests of every service with every token from the client's pod, and returns the statuses by request
-// and token; those of gRPC are its own.
+// and token; gRPC has statuses of a different kind.
 func (s *story) ask(t *T, tokens map[string]string) map[string]string {
 	t.Helper()
 	var script strings.Builder
@@ -278,6 +284,7 @@ func (s *story) ask(t *T, tokens map[string]string) map[string]string {
 			}
 		}
 	}
+
 	answers := map[string]string{}
 	for line := range strings.Lines(s.shell(t, script.String())) {
 		what, answer, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -297,30 +304,4 @@ func bearer(token string) string {
 func (s *story) shell(t *T, script string) string {
 	t.Helper()
 	return run(t, script, "kubectl", "--namespace", string(s.place), "exec", "--stdin", "client", "--", "sh", "-s")
-}
-
-// fromOutside runs the program of another repository, which calls every service by the typed clients, in a pod of its
-// own account.
-func (s *story) fromOutside(t *T) {
-	t.Helper()
-	if len(s.rows) < len(targets.All()) {
-		t.Log("NOT CHECKED: a program of another repository, because it calls all services")
-		return
-	}
-	program, err := os.ReadFile(s.outside)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, time.Minute, "condition=Ready", "pod/outside")
-	run(t, string(program), "kubectl", "--namespace", string(s.place), "exec", "--stdin", "outside", "--", "sh", "-c",
-		"cat >/tmp/outside && chmod +x /tmp/outside")
-	call := []string{"exec", "outside", "--", "env", "TOKEN_FILE=/var/run/secrets/rowlock/token"}
-	for _, row := range s.rows {
-		call = append(call, strings.ToUpper(row.Name)+"_URL=http://rowlock-"+row.Name)
-	}
-	out, err := t.kubectl(t.Context(), append(call, "/tmp/outside")...)
-	if err != nil || strings.Count(out, "<nil>") != len(s.rows) {
-		t.Errorf("a program of another repository: %v\n%s", err, out)
-	}
-	t.Logf("a program of another repository:\n%s", out)
 }

@@ -120,6 +120,7 @@ func (l *load) report(t *T) *targets.Report {
 	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
 	_ = l.attach.Wait()
 	giveUp.Stop()
+
 	eventually(t, 90*time.Second, func() error {
 		phase := fetch[core.Pod](t, "/api/v1", "pods/"+l.name, "").Status.Phase
 		if phase != core.PodSucceeded && phase != core.PodFailed {
@@ -127,6 +128,7 @@ func (l *load) report(t *T) *targets.Report {
 		}
 		return nil
 	})
+
 	log := must(t, "logs", l.name)
 	report := new(targets.Report)
 	if err := json.Unmarshal([]byte(log), report); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/tour"
@@ -20,6 +21,7 @@ import (
 func (s *story) followed(t *T) {
 	defer close(s.installed)
 	root := s.clone(t)
+
 	page, err := os.ReadFile(chart + "/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +33,12 @@ func (s *story) followed(t *T) {
 	if !strings.Contains(script, creates) || !strings.Contains(script, "\nhelm test rowlock") {
 		t.Fatalf("the README does not go from a namespace to helm test:\n%s", script)
 	}
+
 	script = strings.Replace(script, creates, "kubectl apply -f - <<'END'\n"+s.restrict()+"\nEND\n", 1)
 	script = regexp.MustCompile(`(--namespace[ =])rowlock\b`).ReplaceAllString(script, "${1}"+string(s.place))
 	write(t, filepath.Join(root, "install.sh"), script)
-	// A kubeconfig of its own, because the commands may set its namespace, and Helm 3 as helm.
+
+	// Its own kubeconfig, because the commands may set its namespace, and Helm 3 as helm.
 	config, err := os.ReadFile(os.Getenv("KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +50,7 @@ func (s *story) followed(t *T) {
 	if err := os.Symlink(s.helms[0], filepath.Join(root, "bin", "helm")); err != nil {
 		t.Fatal(err)
 	}
+
 	began := time.Now()
 	out := run(t, "", "env", "-C", root, "KUBECONFIG="+filepath.Join(root, "kubeconfig"),
 		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "bash", "-euo", "pipefail", "install.sh")
@@ -73,7 +78,7 @@ func (s *story) settled(t *T) {
 	}
 	s.createAccounts(t)
 	shell := fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)
-	apply(t, pod(caller, projected, "client", shell)+pod(outside, projected, "outside", shell))
+	apply(t, pod(caller, projected, "client", shell))
 	s.defineOperator(t)
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 
@@ -104,6 +109,7 @@ func (s *story) clone(t *T) string {
 	root := t.TempDir()
 	run(t, "", "cp", "-R", "../../charts", "../../k8s", root)
 	version := [2]string{`(?m)^appVersion: .*$`, `appVersion: "` + s.tag + `"`}
+
 	for file, replace := range map[string][2]string{
 		"k8s/postgres.yaml":                        {postgresImage, "image: " + s.postgres},
 		"k8s/values.yaml":                          {"system:serviceaccount:rowlock:", s.subject("")},
@@ -129,4 +135,31 @@ func write(t *T, file, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// withToken makes curl send the pod's token.
+const withToken = `curl() { command curl --header "Authorization: Bearer $(cat /var/run/secrets/rowlock/token)" "$@"; }
+`
+
+// tours runs the tours of the services' READMEs at once in another pod, where the Services have names, with a token. It
+// compares what they print with the pages where the database is new, because some tell ids.
+func (s *story) tours(t *T, isNew bool) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, row := range s.rows {
+		all.Go(func() {
+			page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
+			out := ""
+			if err == nil {
+				out, err = t.kubectl(t.Context(), "exec", "client", "--", "sh", "-c", withToken+page.Script())
+			}
+			if err == nil && isNew {
+				err = page.Compare(out)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", row.Name, err)
+			}
+		})
+	}
+	all.Wait()
 }

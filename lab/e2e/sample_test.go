@@ -4,15 +4,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // sampler reads a figure again and again until it is stopped.
@@ -25,6 +18,7 @@ type sampler struct {
 func sample(t *T, every time.Duration, read func(ctx context.Context) (float64, error)) *sampler {
 	t.Helper()
 	s := &sampler{done: make(chan struct{}), figures: make(chan []float64, 1)}
+
 	ctx := t.Context()
 	go func() {
 		ticker := time.NewTicker(every)
@@ -53,32 +47,6 @@ func (s *sampler) stop() []float64 {
 	return <-s.figures
 }
 
-// cpu returns the share of the cluster's CPUs that the namespace's pods use.
-func (s *story) cpu(ctx context.Context) (float64, error) {
-	nodes := new(core.NodeList)
-	if err := s.get(ctx, "/api/v1/nodes", "", nodes); err != nil {
-		return 0, err
-	}
-	var pods struct {
-		Items []struct {
-			Containers []struct{ Usage core.ResourceList }
-		}
-	}
-	if err := s.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/"+string(s.place)+"/pods", "", &pods); err != nil {
-		return 0, err
-	}
-	var used, capacity resource.Quantity
-	for _, node := range nodes.Items {
-		capacity.Add(*node.Status.Capacity.Cpu())
-	}
-	for _, pod := range pods.Items {
-		for _, c := range pod.Containers {
-			used.Add(*c.Usage.Cpu())
-		}
-	}
-	return used.AsApproximateFloat64() / capacity.AsApproximateFloat64(), nil
-}
-
 // query runs a statement in the database as its owner.
 func (s *story) query(ctx context.Context, statement string) (string, error) {
 	return s.kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align",
@@ -93,20 +61,5 @@ func (s *story) connections(ctx context.Context) (n float64, err error) {
 		return 0, err
 	}
 	_, err = fmt.Sscan(out, &n)
-	return n, err
-}
-
-// pools returns how many connections the replicas' pools may open together, those of replicas that are ending included.
-func (s *story) pools(ctx context.Context) (n float64, err error) {
-	pods, err := s.podsOf(ctx, ours)
-	for _, pod := range pods {
-		for _, variable := range pod.Spec.Containers[0].Env {
-			if variable.Name == "DB_MAX_OPEN_CONNS" {
-				size, bad := strconv.Atoi(variable.Value)
-				row, unknown := targets.Named(pod.Labels["app.kubernetes.io/name"])
-				n, err = n+float64(size+row.SecondPool), errors.Join(err, bad, unknown)
-			}
-		}
-	}
 	return n, err
 }

@@ -17,7 +17,6 @@ import (
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
-	discovery "k8s.io/api/discovery/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
@@ -54,7 +53,8 @@ func (s *story) watched(t *T) {
 	s.policyIsReloaded(t)
 }
 
-// revisions returns those of the release's Deployments by name. A rollout makes a new one, an autoscaler does not.
+// revisions returns the revisions of the release's Deployments by name. A rollout makes a new one, an autoscaler does
+// not.
 func revisions(t *T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -88,8 +88,7 @@ func documentedUpgrade(t *T, file, heading string) []string {
 	return args[1:]
 }
 
-// monitored demands that a service's ServiceMonitor selects its Service by labels,
-// with all replicas and their metrics behind it.
+// monitored demands that a service's ServiceMonitor selects its Service by labels, with metrics behind it.
 func (s *story) monitored(t *T, name string) {
 	t.Helper()
 	m := fetch[monitoring.ServiceMonitor](t, monitorings, "servicemonitors/"+release+"-"+name, "")
@@ -97,6 +96,7 @@ func (s *story) monitored(t *T, name string) {
 		m.Spec.Endpoints[0].Port != "admin" {
 		t.Errorf("%s: labels %v, endpoints %+v", m.Name, m.Labels, m.Spec.Endpoints)
 	}
+
 	var selector []string
 	for key, value := range m.Spec.Selector.MatchLabels {
 		selector = append(selector, key+"="+value)
@@ -105,21 +105,7 @@ func (s *story) monitored(t *T, name string) {
 	if len(found) != 1 || len(found[0].Spec.Ports) != 1 || found[0].Spec.Ports[0].Name != m.Spec.Endpoints[0].Port {
 		t.Fatalf("%s selects %d services", m.Name, len(found))
 	}
-	eventually(t, time.Minute, func() error {
-		ready := 0
-		of := "kubernetes.io/service-name=" + found[0].Name
-		for _, slice := range fetch[discovery.EndpointSliceList](t, "/apis/discovery.k8s.io/v1", "endpointslices", of).Items {
-			for _, e := range slice.Endpoints {
-				if e.Conditions.Ready == nil || *e.Conditions.Ready {
-					ready++
-				}
-			}
-		}
-		if replicas := len(s.pods(t, name)); ready < replicas || ready == 0 {
-			return fmt.Errorf("behind %s are %d of %d replicas", found[0].Name, ready, replicas)
-		}
-		return nil
-	})
+
 	address := net.JoinHostPort(found[0].Name, strconv.Itoa(int(found[0].Spec.Ports[0].Port)))
 	url := "http://" + address + m.Spec.Endpoints[0].Path
 	out := must(t, "exec", "client", "--", "curl", "--silent", "--max-time", "10", url)
@@ -135,6 +121,7 @@ func (s *story) defineOperator(t *T) {
 	t.Helper()
 	types := operator + "/pkg/apis/monitoring"
 	version := run(t, "", "go", "list", "-m", "-f", "{{.Version}}", types)
+
 	// As a dependency it would bring 200 modules for two files.
 	fetched := run(t, "", "env", "-C", t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod",
 		"go", "mod", "download", "-json", operator+"@"+strings.TrimSpace(version))
@@ -142,6 +129,7 @@ func (s *story) defineOperator(t *T) {
 	if err := json.Unmarshal([]byte(fetched), &module); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
 		name := kind + ".monitoring.coreos.com"
 		if _, err := t.kubectl(t.Context(), "get", "customresourcedefinition", name); err == nil {

@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,12 +28,12 @@ func (s *story) byKubectl(t *T) {
 	s.wantNothing(t)
 }
 
-// alone installs the generic chart by itself and by Helm 4, which applies on the server's side, behind PgBouncer, with
+// alone installs the generic chart for one service by Helm 4, which applies on the server's side, behind PgBouncer, by
 // whole URIs in its secrets as CloudNativePG writes them. A Job migrates, as the owner and by a direct connection. The
 // number of replicas is another client's to choose.
 func (s *story) alone(t *T) {
 	s.behindPooler(t)
-	s.releaseAlone(t, "install")
+	s.releaseAlone(t)
 	must(t, "scale", "deployment", "counts", "--replicas=2")
 	// Both replicas are ready some time before they are available.
 	eventually(t, time.Minute, func() error {
@@ -54,22 +56,21 @@ func (s *story) alone(t *T) {
 	}
 }
 
-// releaseAlone installs or upgrades the release of the generic chart.
-func (s *story) releaseAlone(t *T, how ...string) {
+// releaseAlone installs the generic chart.
+func (s *story) releaseAlone(t *T) {
 	t.Helper()
 	helm := s.helms[1]
 	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
-	run(t, values, helm, append(append(how,
-		"counts", chart+"/charts/service", "--namespace", string(s.place), "--values=-",
+	run(t, values, helm, append([]string{
+		"install", "counts", chart + "/charts/service", "--namespace", string(s.place), "--values=-",
 		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
 		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
 		"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
 		"--set=replicas=null,autoscaling.maxReplicas=2,resources.requests.cpu=10m,migrations.resources.requests.cpu=10m",
-		// For restarted: a replica takes a little over 8 s to end, and the chart expects 17.
-		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
+		"--set=shutdown.preStopSeconds=2,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
 		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
-		"--set-string=image.tag="+s.tag,
-	), s.auth()...)...)
+		"--set-string=image.tag=" + s.tag,
+	}, s.auth()...)...)
 }
 
 // behindPooler creates a PgBouncer with fewer connections to the server than the
@@ -81,60 +82,18 @@ func (s *story) behindPooler(t *T) {
 	}
 	uri := func(user, password, host string) string {
 		u := url.URL{Scheme: "postgresql", User: url.UserPassword(user, password), Host: host, Path: "/rowlock"}
-		return u.String()
+		return strconv.Quote(u.String())
 	}
+
 	runtime := password("rowlock-counts-db")
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Secret
-metadata: {name: counts-pooled}
-stringData: {uri: %q}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: counts-pooled-owner}
-stringData: {uri: %q}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: pgbouncer}
-stringData:
-  users.txt: %q
-  pgbouncer.ini: |
-    [databases]
-    rowlock = host=postgres port=5432
-    [pgbouncer]
-    listen_addr = 0.0.0.0
-    listen_port = 6432
-    unix_socket_dir =
-    auth_type = plain
-    auth_file = /etc/pgbouncer/users.txt
-    pool_mode = transaction
-    default_pool_size = 4
----
-apiVersion: v1
-kind: Service
-metadata: {name: pgbouncer}
-spec:
-  ports: [{port: 6432}]
-  selector: {app: pgbouncer}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: pgbouncer, labels: {app: pgbouncer}}
-spec:
-  automountServiceAccountToken: false
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: pgbouncer
-      image: %s
-      command: [pgbouncer, /etc/pgbouncer/pgbouncer.ini]
-      ports: [{containerPort: 6432}]
-      readinessProbe: {tcpSocket: {port: 6432}, periodSeconds: 1}
-      securityContext: %s
-      volumeMounts: [{name: config, mountPath: /etc/pgbouncer}]
-  volumes: [{name: config, secret: {secretName: pgbouncer}}]
-`, uri("counts", runtime, "pgbouncer:6432"), uri("counts_owner", password("rowlock-counts-db-owner"), "postgres:5432"),
-		`"counts" "`+runtime+`"`, s.pooler, restricted))
+	manifest, err := os.ReadFile("testdata/pgbouncer.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, strings.NewReplacer(
+		"POOLED", uri("counts", runtime, "pgbouncer:6432"),
+		"DIRECT", uri("counts_owner", password("rowlock-counts-db-owner"), "postgres:5432"),
+		"USERS", strconv.Quote(`"counts" "`+runtime+`"`), "IMAGE", s.pooler, "RESTRICTED", restricted,
+	).Replace(string(manifest)))
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 }

@@ -7,13 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
 // dashboard is what the tests read of a dashboard's JSON.
 type dashboard struct {
-	UID         string `json:"uid"`
 	Annotations struct {
 		List []struct {
 			Expr string `json:"expr"`
@@ -72,65 +69,34 @@ func (d dashboard) queries() map[string]string {
 // aVariable matches $name, ${name} and ${name:format}.
 var aVariable = regexp.MustCompile(`\$\{?(\w+)`)
 
-// Each service has a dashboard of its name, where the links of the overview lead.
-func TestEveryServiceHasADashboard(t *testing.T) {
+// Every panel says how to read it, asks for the chosen namespaces and releases, and rates over the interval that
+// Grafana fits to the scrapes. Every variable is defined: Grafana accepts one that is not, and shows nothing.
+func TestDashboards(t *testing.T) {
 	t.Parallel()
-	var got []string
-	for _, d := range shipped(t) {
-		got = append(got, d.UID)
-	}
-	want := []string{"rowlock-overview"}
-	for _, name := range targets.Names() {
-		want = append(want, "rowlock-"+name)
-	}
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("the dashboards are %v, want %v", got, want)
-	}
-}
-
-// Grafana accepts a variable that is not defined, and shows nothing.
-func TestDashboardsDefineTheirVariables(t *testing.T) {
-	t.Parallel()
-	for _, d := range shipped(t) {
-		known := map[string]bool{}
-		for _, v := range d.Templating.List {
-			known[v.Name] = true
-		}
-		for _, match := range aVariable.FindAllStringSubmatch(d.text, -1) {
-			if !known[match[1]] && !strings.HasPrefix(match[1], "__") { // those are Grafana's
-				t.Errorf("%s uses $%s, which it does not define", d.name, match[1])
-			}
-		}
-	}
-}
-
-// Every panel says how to read it.
-func TestPanelsAreDescribed(t *testing.T) {
-	t.Parallel()
+	ranges := regexp.MustCompile(`\w+\([^()]*\[([^]]+)\]`)
 	for _, d := range shipped(t) {
 		for _, p := range d.Panels {
 			if p.Type != "row" && !strings.HasSuffix(p.Description, ".") {
 				t.Errorf("%s: %s is described as %q", d.name, p.Title, p.Description)
 			}
 		}
-	}
-}
 
-// Every metric is of the chosen namespaces and releases, and every rate asks for the interval that Grafana fits to the
-// scrapes.
-func TestPanelsAskForWhatIsChosen(t *testing.T) {
-	t.Parallel()
-	ranges := regexp.MustCompile(`\w+\([^()]*\[([^]]+)\]`)
-	for _, d := range shipped(t) {
+		for _, match := range aVariable.FindAllStringSubmatch(d.text, -1) {
+			defined := strings.Contains(d.text, `"name": "`+match[1]+`"`)
+			if !defined && !strings.HasPrefix(match[1], "__") { // those are Grafana's
+				t.Errorf("%s uses $%s, which it does not define", d.name, match[1])
+			}
+		}
+
 		exprs := d.queries()
 		for _, a := range d.Annotations.List {
 			exprs[d.name+": annotation"] = a.Expr
 		}
 		for where, expr := range exprs {
-			for _, s := range selectors(expr) {
-				if text := s.String(); !strings.Contains(text, `namespace=~"$namespace"`) || !strings.Contains(text, "$release") {
-					t.Errorf("%s: %s is of all namespaces or releases", where, text)
+			for _, at := range aMetric.FindAllStringIndex(expr, -1) {
+				matchers, _, _ := strings.Cut(expr[at[1]:], "}")
+				if !strings.HasPrefix(matchers, `{namespace=~"$namespace"`) || !strings.Contains(matchers, "$release") {
+					t.Errorf("%s: %s is of all namespaces or releases", where, expr[at[0]:])
 				}
 			}
 			for _, part := range ranges.FindAllStringSubmatch(expr, -1) {

@@ -24,8 +24,8 @@ var _ = register(subject{
 		{get("/events/" + marked), http.StatusBadRequest, ""},
 		{get("/events/9000000000000000000"), http.StatusNotFound, ""},
 	},
-	down:  []request{post("/events", "")},
-	chain: []string{"SELECT events.events", "events.get", "GET /events/{id}", "GET", "check events"},
+	down: []request{post("/events", "")},
+	last: "SELECT events.events",
 	work: `events.work
   BEGIN
   SELECT events.events

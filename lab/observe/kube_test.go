@@ -33,6 +33,7 @@ func autoscalers(t *testing.T) (addr string) {
 			}
 		}
 	}))
+
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }

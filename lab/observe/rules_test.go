@@ -87,10 +87,12 @@ func TestAlertsFireWhereTheyShould(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+
 	var texts strings.Builder
 	for _, file := range files {
 		texts.WriteString(read(t, file))
 	}
+
 	healthy := read(t, "testdata/rules/healthy_test.yaml")
 	for _, r := range alertRules(t) {
 		if !strings.Contains(healthy, "alertname: "+r.Alert+", exp_alerts: []") {
@@ -101,6 +103,7 @@ func TestAlertsFireWhereTheyShould(t *testing.T) {
 			t.Errorf("%s has no test in which it fires", r.Alert)
 		}
 	}
+
 	promtool(t, ".", append([]string{"test", "rules"}, files...)...)
 }
 
@@ -112,6 +115,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		title, text, _ := strings.Cut(section, "\n")
 		sections[title] = text
 	}
+
 	alerts := alertRules(t)
 	for _, r := range alerts {
 		if got, want := r.Annotations["runbook_url"], runbookURL+"#"+strings.ToLower(r.Alert); got != want {
@@ -122,6 +126,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 				t.Errorf("the runbook does not say of %s: %s", r.Alert, part)
 			}
 		}
+
 		if r.Annotations["summary"] == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
 			t.Errorf("%s: summary %q, labels %v", r.Alert, r.Annotations["summary"], r.Labels)
 		}
@@ -132,6 +137,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 			}
 		}
 	}
+
 	for title := range sections {
 		if strings.HasPrefix(title, "Rowlock") &&
 			!slices.ContainsFunc(alerts, func(r *rule) bool { return r.Alert == title }) {

@@ -61,6 +61,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = r.Header.Write(&c.exports) // a Buffer's Write does not fail
@@ -149,18 +150,5 @@ func draw(text *strings.Builder, spans []span, parent string, depth int) {
 		}
 		fmt.Fprintf(text, "%s%s%s\n", strings.Repeat("  ", depth), s.name, sign)
 		draw(text, spans, s.id, depth+1)
-	}
-}
-
-// chain names the span and all above it; the last one is remote.
-func chain(trace []span, s span) string {
-	names := s.name
-	for {
-		i := slices.IndexFunc(trace, func(above span) bool { return above.id == s.parent })
-		if i < 0 {
-			return names + " < " + s.parent
-		}
-		s = trace[i]
-		names += " < " + s.name
 	}
 }

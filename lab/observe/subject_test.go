@@ -11,7 +11,7 @@ import (
 // subject holds what the tests know of one service. The service's file registers it.
 type subject struct {
 	service string
-	// environ are variables of its processes in TestObserved, beside those of timeouts.
+	// environ are variables of its processes in TestObserved, in addition to timeouts.
 	environ map[string]string
 	// prepare is sent before the load, whose n-th request is next(n); perSecond of them begin in a second.
 	prepare   []request
@@ -22,8 +22,8 @@ type subject struct {
 	story []step
 	// down are requests that are answered 503 while the database is down.
 	down []request
-	// chain names a statement of its rowlock check and all spans above it, up to that of the check.
-	chain []string
+	// last is the last statement of its rowlock check.
+	last string
 	// work is the trace of a batch of its workers; empty without workers.
 	work string
 	// secrets are texts that stand in no span and in no log line.
@@ -31,7 +31,7 @@ type subject struct {
 }
 
 // registered holds the subjects by service; their files fill it.
-var registered = map[string]subject{} //nolint:gochecknoglobals // filled before main, by register
+var registered = map[string]subject{}
 
 // register adds a subject. Its result has no meaning: it lets a file register at package level.
 func register(s subject) bool {

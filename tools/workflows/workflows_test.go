@@ -19,7 +19,8 @@ const root = "../.."
 var (
 	pinned  = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40}$`)
 	release = regexp.MustCompile(`@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
-	target  = regexp.MustCompile(`\bmake (?:--silent )?([a-z0-9-]+)`)
+	target  = regexp.MustCompile(`\bmake ([a-z0-9-]+)`)
+	program = regexp.MustCompile(`\bhack/[a-z-]+`)
 )
 
 // TestWorkflowsAreSafe holds for GitHub's workflows what actionlint does not look at.
@@ -58,7 +59,7 @@ func TestUnsafeWorkflowsAreSeen(t *testing.T) {
 }
 
 // flaws lists what is unsafe in a workflow: rights that are not named, jobs without an end, actions whose tag may move,
-// values inside a script, which the author of a branch may choose, and make targets that are not there.
+// values inside a script, which the author of a branch may choose, and make targets and programs that are not there.
 func flaws(t *testing.T, text string) (found []string) {
 	t.Helper()
 
@@ -123,6 +124,12 @@ func script(t *testing.T, exec *actionlint.ExecRun, flaw report) {
 	for _, name := range target.FindAllStringSubmatch(exec.Run.Value, -1) {
 		if !strings.Contains(readFile(t, filepath.Join(root, "Makefile")), "\n"+name[1]+":") {
 			flaw(exec.Run.Pos, "there is no make %s", name[1])
+		}
+	}
+
+	for _, name := range program.FindAllString(exec.Run.Value, -1) {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+			flaw(exec.Run.Pos, "there is no %s", name)
 		}
 	}
 }

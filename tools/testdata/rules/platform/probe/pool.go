@@ -9,7 +9,7 @@ import (
 
 func pool(ctx context.Context, db *sql.DB) {
 	_, _ = db.Prepare("")   // want forbidigo "InTx or Once"
-	_ = db.QueryRow("")     // want forbidigo "read with sqldb"
+	_ = db.QueryRow("")     // want forbidigo "read with GetContext"
 	later := db.ExecContext // want forbidigo "InTx or Once"
 	_, _ = later(ctx, "")
 }
@@ -19,23 +19,22 @@ func sqlxPool(ctx context.Context, db *renamed.DB) {
 	_ = db.MustExec("")                      // want forbidigo "InTx or Once"
 	_, _ = db.NamedExecContext(ctx, "", nil) // want forbidigo "InTx or Once"
 	_, _ = db.PreparexContext(ctx, "")       // want forbidigo "InTx or Once"
-	_ = db.QueryRowxContext(ctx, "")         // want forbidigo "read with sqldb"
-	_, _ = db.NamedQuery("", nil)            // want forbidigo "read with sqldb"
-	_ = db.GetContext(ctx, nil, "")          // want forbidigo "read with sqldb"
-	_ = db.Select(nil, "")                   // want forbidigo "read with sqldb"
+	_ = db.QueryRowxContext(ctx, "")         // want forbidigo "read with GetContext"
+	_, _ = db.NamedQuery("", nil)            // want forbidigo "read with GetContext"
+	_ = db.GetContext(ctx, nil, "")          // want forbidigo "read with GetContext"
+	_ = db.Select(nil, "")                   // want forbidigo "read with GetContext"
 }
 
 func functions(ctx context.Context, db *renamed.DB) {
 	_ = renamed.MustExec(db, "")             // want forbidigo "as well as a transaction"
 	_, _ = renamed.NamedQuery(db, "", nil)   // want forbidigo "as well as a transaction"
 	_ = renamed.GetContext(ctx, db, nil, "") // want forbidigo "as well as a transaction"
-	_ = renamed.MustOpen("", "")             // want forbidigo "return the error"
 }
 
 type interfaces struct {
-	_ renamed.ExecerContext // want forbidigo "hides whether"
-	_ renamed.Ext           // want forbidigo "hides whether"
-	_ renamed.Queryer       // want forbidigo "hides whether"
+	_ renamed.ExecerContext // want forbidigo "as well as a transaction"
+	_ renamed.Ext           // want forbidigo "as well as a transaction"
+	_ renamed.Queryer       // want forbidigo "as well as a transaction"
 }
 
 // What the rule sends you to passes.
