@@ -9,7 +9,7 @@ import (
 
 // Code is the reason for an error: the code of a service's problem document, or
 // one of the three codes that the clients add.
-type Code string //nolint:errname // the codes are the sentinels
+type Code string
 
 // Error returns the code. With it a code is a sentinel for errors.Is.
 func (c Code) Error() string { return string(c) }

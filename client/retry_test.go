@@ -24,8 +24,6 @@ func openScript(t *testing.T, s *clienttest.Script, more ...rowlock.Option) *cou
 }
 
 // What a service or a network answers.
-//
-//nolint:gochecknoglobals // they are never assigned to
 var (
 	counted    = answer{Status: 200, Body: `{"itemId":"a","value":8,"currentValue":8}`}
 	overloaded = clienttest.Overloaded

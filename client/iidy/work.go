@@ -125,7 +125,7 @@ func lost(detail string) error { return &rowlock.Error{Code: ErrClaimLost, Detai
 type claim struct {
 	list *List
 	id   string
-	ctx  context.Context //nolint:containedctx // the context of the work on its items, for the tasks
+	ctx  context.Context
 	lose context.CancelCauseFunc
 	open atomic.Int64 // items that are not done or failed, and not about to be
 }

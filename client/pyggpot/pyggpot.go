@@ -47,7 +47,7 @@ func New(baseURL string, options ...rowlock.Option) *Client {
 }
 
 // repeated returns the option that repeats calls and maps their errors.
-func repeated(s settings.Settings) connect.ClientOption { //nolint:ireturn // connect's type
+func repeated(s settings.Settings) connect.ClientOption {
 	repeat := func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			return call.Repeat(ctx, !s.WithoutRetries, false, func() (connect.AnyResponse, error) {

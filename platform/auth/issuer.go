@@ -116,7 +116,7 @@ func (i issuer) get(ctx context.Context, client *http.Client, url string, dst an
 
 	answer, err := client.Do(request)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller wraps it
+		return err
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read
 

@@ -86,7 +86,7 @@ func (s *keySet) attempt(ctx context.Context) {
 		if s.begin() {
 			s.end(s.fetch(context.WithoutCancel(ctx)))
 		}
-		return nil, nil //nolint:nilnil // the result is in s
+		return nil, nil
 	})
 	select {
 	case <-ended:

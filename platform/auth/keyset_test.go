@@ -64,7 +64,7 @@ func (s *keySet) wantAll(t *testing.T, id string, want reason) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}, takes: time.Second}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+	inBubble(t, p, func(t *testing.T, s *keySet) {
 		time.Sleep(pause)
 		before := s.generation.Load()
 		p.ids = []string{"a", "b"}
@@ -80,7 +80,7 @@ func TestRotation(t *testing.T) {
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+	inBubble(t, p, func(t *testing.T, s *keySet) {
 		for range 5 {
 			s.wantAll(t, "x", reasonSignature)
 			s.wantAll(t, "y", reasonSignature)
@@ -96,7 +96,7 @@ func TestFlood(t *testing.T) {
 func TestSlowIssuer(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+	inBubble(t, p, func(t *testing.T, s *keySet) {
 		p.takes = time.Minute
 		time.Sleep(pause)
 		begin := time.Now()
@@ -120,7 +120,7 @@ func TestSlowIssuer(t *testing.T) {
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+	inBubble(t, p, func(t *testing.T, s *keySet) {
 		p.takes = time.Minute
 		time.Sleep(pause)
 		begin := time.Now()
@@ -143,7 +143,7 @@ func TestManyWait(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}}
-	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+	inBubble(t, p, func(t *testing.T, s *keySet) {
 		look := func(want int) {
 			t.Helper()
 			time.Sleep(RefreshEvery)

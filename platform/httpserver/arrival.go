@@ -179,7 +179,7 @@ func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
 				return nil
 			}
 			if err != nil {
-				return err //nolint:wrapcheck // the body's error, for BodyError
+				return err
 			}
 			if long && a.steady() {
 				return nil
@@ -206,8 +206,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 	case a.whole:
 		return 0, io.EOF
 	}
-	return a.rest.Read(p) //nolint:wrapcheck // an io.Reader returns the error as it is
+	return a.rest.Read(p)
 }
 
 // Close implements io.Closer.
-func (a *arrival) Close() error { return a.rest.Close() } //nolint:wrapcheck // the connection's
+func (a *arrival) Close() error { return a.rest.Close() }

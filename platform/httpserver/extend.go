@@ -98,5 +98,5 @@ func (b *slowBody) Read(p []byte) (int, error) {
 		return n, problem.InvalidField.New(
 			fmt.Sprintf("The body arrived too slowly: send at least %d bytes a second.", minRate), problem.Cause(err))
 	}
-	return n, err //nolint:wrapcheck // an io.Reader returns the error as it is
+	return n, err
 }

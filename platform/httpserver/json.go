@@ -16,8 +16,6 @@ import (
 )
 
 // buffers holds memory for bodies.
-//
-//nolint:gochecknoglobals // a pool is a cache of memory, not state
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // unknownLength is the size up to which net/http computes the Content-Length of an answer; it sends a longer answer

@@ -25,11 +25,11 @@ type request struct {
 	handler echo.HandlerFunc // the route's
 	id      string           // X-Request-Id
 	caller  string           // the token's subject; empty: unknown
-	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
-	body    io.ReadCloser    // the connection's
-	answer  answerWriter     // between echo's writer and the connection's
-	arrival *arrival         // the body as far as it was read before the permit; nil: nothing was read
-	lasting bool             // it counts as a long request
+	outer   context.Context
+	body    io.ReadCloser // the connection's
+	answer  answerWriter  // between echo's writer and the connection's
+	arrival *arrival      // the body as far as it was read before the permit; nil: nothing was read
+	lasting bool          // it counts as a long request
 
 	problem *problem.Error // the answer, if it is an error
 	err     error          // the handler's error, for the log

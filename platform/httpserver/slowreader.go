@@ -60,7 +60,7 @@ func (w *answerWriter) Write(p []byte) (written int, err error) {
 		w.left -= n
 		if err != nil {
 			w.cut = errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(w.deadline)
-			return written, err //nolint:wrapcheck // an io.Writer returns the error as it is
+			return written, err
 		}
 
 		if written == len(p) {

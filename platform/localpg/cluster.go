@@ -54,10 +54,10 @@ func makeFolder(path string) error {
 	if exists(path) {
 		return nil
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // as the comment says
-		return err //nolint:wrapcheck // names the folder; the caller says what it is for
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
 	}
-	return os.Chmod(path, 0o755) //nolint:gosec,wrapcheck // as above
+	return os.Chmod(path, 0o755)
 }
 
 // clusterMajor returns the major version of the cluster in dir; 0 if there is none.
@@ -123,7 +123,7 @@ func (s *Server) run(ctx context.Context, name string, args ...string) error {
 
 // readFile returns a file's text, or "" if it cannot be read, which callers treat like an empty file.
 func readFile(path string) string {
-	text, err := os.ReadFile(path) //nolint:gosec // files of the data folder
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}

@@ -219,8 +219,6 @@ func unpack(archive []byte, dir string) (err error) {
 }
 
 // extract writes one entry of the tar below root. It skips entries other than folders, files and links.
-//
-//nolint:wrapcheck // every error names the path
 func extract(root *os.Root, entry *tar.Header, content io.Reader) error {
 	name := filepath.FromSlash(path.Clean(entry.Name))
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {

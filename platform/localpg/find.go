@@ -154,7 +154,6 @@ func inspect(ctx context.Context, dir string) (installation, error) {
 
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	//nolint:gosec // a program with the name of PostgreSQL's server, asked for its version
 	line, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
 		return installation{}, fmt.Errorf("%s/postgres --version: %w", dir, err)

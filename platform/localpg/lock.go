@@ -83,7 +83,7 @@ func (l *locks) renew(ctx context.Context, dir string) error {
 		return fmt.Errorf("wait for the processes of a killed server: %w", err)
 	}
 	l.running = running
-	return os.RemoveAll(postmasterFile(dir)) //nolint:wrapcheck // the error names the file
+	return os.RemoveAll(postmasterFile(dir))
 }
 
 // release releases the folder for the next owner. A second release does nothing.
@@ -114,7 +114,7 @@ func awaitLock(ctx context.Context, path string, limit time.Duration, held func(
 // tryLock locks a file and writes our process id into it, for the next caller's error. It returns
 // ErrInUse if another process holds the lock.
 func tryLock(path string) (file *os.File, err error) {
-	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a name of ours
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}

@@ -198,5 +198,5 @@ func (s *Server) release() error {
 	if !s.temporary() {
 		return nil
 	}
-	return os.RemoveAll(s.dir) //nolint:wrapcheck // the error names the folder
+	return os.RemoveAll(s.dir)
 }

@@ -57,7 +57,7 @@ func postgresDialect(src Source) dialect {
 	const settings = `SET LOCAL lock_timeout = '1s';
 SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;`
-	key := uint64(src.lockKey()) //nolint:gosec // any bits
+	key := uint64(src.lockKey())
 
 	return dialect{
 		goose:      database.DialectPostgres,
@@ -88,7 +88,7 @@ func createSchema(name string) string {
 // connection, which is only used for migrations; waits for metadata locks have a separate variable. The lock is global
 // to the server, so its name (at most 64 characters) contains the database's.
 func mysqlDialect(src Source) dialect {
-	key := uint64(src.lockKey()) //nolint:gosec // any bits
+	key := uint64(src.lockKey())
 	lock := fmt.Sprintf("concat('rowlock ', left(sha2(concat(DATABASE(), ' %x'), 256), 40))", key)
 	return dialect{
 		goose: database.DialectMySQL,
@@ -117,13 +117,13 @@ type store struct {
 func (s store) TableExists(ctx context.Context, db database.DBTxConn) (bool, error) {
 	exists, err := s.StoreExtender.TableExists(ctx, db)
 	if err != nil || !exists {
-		return false, err //nolint:wrapcheck // goose and its caller wrap it
+		return false, err
 	}
 	_, err = s.GetLatestVersion(ctx, db)
 	if errors.Is(err, database.ErrVersionNotFound) {
 		return false, nil
 	}
-	return err == nil, err //nolint:wrapcheck // as above
+	return err == nil, err
 }
 
 // CreateVersionTable creates the table unless it exists.
@@ -133,7 +133,7 @@ func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) err
 	is_applied boolean NOT NULL,
 	%s bigint NOT NULL DEFAULT 0,
 	CONSTRAINT %s UNIQUE (version_id))`, s.Tablename(), s.columns, oldestColumn, onceIndex))
-	return err //nolint:wrapcheck // as above
+	return err
 }
 
 // Insert records a migration and, with it, what its mark demands of programs.
@@ -142,7 +142,7 @@ func (s store) Insert(ctx context.Context, db database.DBTxConn, req database.In
 	if err == nil && s.marks[req.Version].oldest > 0 {
 		_, err = db.ExecContext(ctx, s.raiseOldest(req.Version))
 	}
-	return err //nolint:wrapcheck // as above
+	return err
 }
 
 // raiseOldest returns the statement that records what a migration demands of programs. It may run twice.
@@ -156,5 +156,5 @@ func (s store) raiseOldest(version int64) string {
 func (s store) versions(ctx context.Context, db database.DBTxConn) (current, oldest int64, err error) {
 	query := fmt.Sprintf("SELECT max(version_id), max(%s) FROM %s", oldestColumn, s.Tablename())
 	err = db.QueryRowContext(ctx, query).Scan(&current, &oldest)
-	return current, oldest, err //nolint:wrapcheck // as above
+	return current, oldest, err
 }

@@ -264,7 +264,7 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 func (m *migrator) announce(ctx context.Context, p *goose.Provider) error {
 	current, err := p.GetDBVersion(ctx) // creates it
 	if err != nil {
-		return err //nolint:wrapcheck // the caller wraps it
+		return err
 	}
 	versions := slices.Sorted(maps.Keys(m.store.marks))
 	next, _ := slices.BinarySearch(versions, current+1)
@@ -284,16 +284,16 @@ func (m *migrator) ask(ctx context.Context, query string, args ...any) *sql.Row 
 func (m *migrator) inTx(ctx context.Context, statements ...string) error {
 	tx, err := m.db.BeginTx(ctx, nil)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller wraps it
+		return err
 	}
 	defer func() { _ = tx.Rollback() }() // no effect after the commit
 
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return err //nolint:wrapcheck // as above
+			return err
 		}
 	}
-	return tx.Commit() //nolint:wrapcheck // as above
+	return tx.Commit()
 }
 
 // passing reports whether a retry may succeed. XX000 ("tuple concurrently updated") and 23505 on the history or a

@@ -75,7 +75,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	var sock *socket
 	inner, err := c.Connector.Connect(context.WithValue(bounded, socketKey{}, &sock))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is wrapped above
+		return nil, err
 	}
 	full, ok := inner.(driverConn)
 	if !ok || sock == nil {
@@ -323,7 +323,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx,
 // beginDriver begins a transaction by beginSQL, which makes its settings in the same round trip, or by the driver.
 func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	if c.beginSQL == nil {
-		return c.driverConn.BeginTx(ctx, opts) //nolint:wrapcheck // BeginTx classifies it
+		return c.driverConn.BeginTx(ctx, opts)
 	}
 
 	begun, ok := c.driverConn.(driver.Tx) // as lib/pq's connection is
@@ -332,7 +332,7 @@ func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.T
 	}
 	for _, statement := range c.beginSQL {
 		if _, err := c.driverConn.ExecContext(ctx, statement, nil); err != nil {
-			return nil, err //nolint:wrapcheck // BeginTx classifies it
+			return nil, err
 		}
 	}
 	return begun, nil
@@ -343,7 +343,7 @@ func (c *conn) Ping(ctx context.Context) error {
 	if _, err := c.beginCall(ctx); err != nil {
 		return err
 	}
-	return c.driverConn.Ping(ctx) //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
+	return c.driverConn.Ping(ctx)
 }
 
 // ResetSession is called when the connection leaves the pool again, before anything
@@ -352,7 +352,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	c.maxWait = c.connector.maxWait
 	c.inTx, c.txErr, c.unreplicated, c.beginSQL = false, nil, false, nil
 	if err := c.driverConn.ResetSession(ctx); err != nil {
-		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
+		return err
 	}
 	if !c.socket.probeIdle() {
 		return driver.ErrBadConn

@@ -10,7 +10,7 @@ import (
 type tx struct {
 	driver.Tx
 
-	ctx  context.Context //nolint:containedctx // Commit and Rollback are given none
+	ctx  context.Context
 	conn *conn
 }
 
@@ -40,7 +40,7 @@ func (t *tx) rollback() error {
 	if t.conn.IsValid() {
 		_ = t.conn.socket.SetDeadline(time.Now().Add(rollbackWait)) // fails on a closed socket, as ROLLBACK will
 	}
-	return t.Tx.Rollback() //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
+	return t.Tx.Rollback()
 }
 
 // finish ends the transaction in a span and forgets its failure. A connection whose server

@@ -77,7 +77,6 @@ type engine interface {
 	warnings() (risks []risk, capacity string)
 }
 
-//nolint:ireturn // the seam between the engines
 func (e Engine) implementation() engine {
 	if e == MySQL {
 		return mysqlEngine{}

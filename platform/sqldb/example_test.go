@@ -11,8 +11,6 @@ import (
 )
 
 // A service opens one pool, and says by the outcome of an error what a client may do next.
-//
-//nolint:testableexamples // needs a server
 func ExampleDB_InTx() {
 	ctx := context.Background()
 	db, err := sqldb.Open(ctx, sqldb.Settings{

@@ -69,5 +69,5 @@ func (c *passwordConnector) connect(ctx context.Context, password string) (drive
 	if err != nil {
 		return nil, err
 	}
-	return made.Connect(ctx) //nolint:wrapcheck // as above
+	return made.Connect(ctx)
 }

@@ -26,7 +26,7 @@ func (postgresEngine) connector(s Settings) (*connector, error) {
 		own.Password = password
 		made, err := pq.NewConnectorConfig(own)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // withPassword wraps it
+			return nil, err
 		}
 		made.Dialer(newDialer())
 		return made, nil

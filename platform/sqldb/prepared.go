@@ -24,21 +24,19 @@ type driverStmt interface {
 // preparedStatement returns the prepared statement of a query with parameters,
 // preparing it the first time, or nil when the query is to be sent as it is.
 // Preparing changes nothing, so a failure leaves nothing behind.
-//
-//nolint:ireturn // the driver's statement is known by its methods alone
 func (c *conn) preparedStatement(ctx context.Context, query string, args []driver.NamedValue) (driverStmt, error) {
 	if c.prepared == nil || len(args) == 0 {
-		return nil, nil //nolint:nilnil // a query without a prepared statement is no error
+		return nil, nil
 	}
 	if known, ok := c.prepared[query]; ok {
 		return known, nil
 	}
 	if len(c.prepared) == maxPrepared {
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil
 	}
 	made, err := c.driverConn.PrepareContext(ctx, query)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // classifyCall looks at it
+		return nil, err
 	}
 	prepared, _ := made.(driverStmt) // all but a COPY, which has no parameters
 	c.prepared[query] = prepared

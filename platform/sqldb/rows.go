@@ -16,9 +16,9 @@ type rows struct {
 	driver.Rows
 
 	conn *conn
-	ctx  context.Context //nolint:containedctx // Close is given none
-	span trace.Span      // nil when not recorded
-	err  error           // the first but io.EOF
+	ctx  context.Context
+	span trace.Span // nil when not recorded
+	err  error      // the first but io.EOF
 }
 
 // Next reads a row.
@@ -27,7 +27,7 @@ func (r *rows) Next(dest []driver.Value) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.fail(err)
 	}
-	return err //nolint:wrapcheck // io.EOF has a meaning to database/sql
+	return err
 }
 
 // Close ends the span; database/sql calls it once, after the last row too.
@@ -37,7 +37,7 @@ func (r *rows) Close() error {
 		r.fail(err)
 	}
 	endSpan(r.ctx, r.span, r.err)
-	return err //nolint:wrapcheck // classified above
+	return err
 }
 
 func (r *rows) fail(err error) {

@@ -149,8 +149,6 @@ func TestSessionConfig(t *testing.T) {
 
 // TestVariablesLeadToTheServer: the chart's URL names no server. The driver reads the variables, whose host may be an
 // IPv6 address, in brackets or not; a URL may have one too. It sets variables of the process, so it is not parallel.
-//
-//nolint:paralleltest // see above
 func TestVariablesLeadToTheServer(t *testing.T) {
 	for name, value := range map[string]string{"PGPORT": "5433", "PGDATABASE": "x", "PGUSER": "app", "PGPASSWORD": "p"} {
 		t.Setenv(name, value)

@@ -19,7 +19,7 @@ type socket struct {
 func (s *socket) Write(b []byte) (int, error) {
 	n, err := s.Conn.Write(b)
 	s.written.Add(uint64(max(n, 0)))
-	return n, err //nolint:wrapcheck // a net.Conn returns its own errors
+	return n, err
 }
 
 // dialer dials for the driver and stores the socket in the slot that
@@ -45,7 +45,7 @@ func newDialer() *dialer {
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := d.Dialer.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the driver looks at the type
+		return nil, err
 	}
 	s := &socket{Conn: conn}
 	if sc, ok := conn.(syscall.Conn); ok {

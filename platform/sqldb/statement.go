@@ -68,7 +68,7 @@ func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ..
 func (s Statements) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	err = s.send(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
 		result, err = conn.ExecContext(ctx, query, args...)
-		return err //nolint:wrapcheck // sendOnce classifies it
+		return err
 	})
 	return result, err
 }
@@ -146,7 +146,7 @@ func (db *DB) statementContext(ctx context.Context) (context.Context, context.Ca
 // detached is a context whose deadline is never signalled. database/sql and the
 // driver start a goroutine each for a context with a Done channel; without one
 // the connection's own deadline bounds the call.
-type detached struct{ context.Context } //nolint:containedctx // it is a context
+type detached struct{ context.Context }
 
 func (detached) Done() <-chan struct{} { return nil }
 func (detached) Err() error            { return nil }
@@ -174,5 +174,5 @@ func (p *readPermits) acquire(ctx context.Context) error {
 	p.waits.Add(1)
 	begin := time.Now()
 	defer func() { p.waited.Add(int64(time.Since(begin))) }()
-	return p.Acquire(ctx, 1) //nolint:wrapcheck // it is ctx's
+	return p.Acquire(ctx, 1)
 }

@@ -21,7 +21,7 @@ import (
 type tracing struct {
 	*sqldb.DB
 
-	ctx      context.Context //nolint:containedctx // of the request
+	ctx      context.Context
 	recorder *tracetest.SpanRecorder
 	request  trace.Span
 }

@@ -101,8 +101,6 @@ func TestLockTimeoutFailsTheTransaction(t *testing.T) {
 
 // TestInTxDeadlineBeforeCommit: the context ends while a statement waits, and
 // the driver shows 57014 or a broken connection instead of the deadline.
-//
-//nolint:tparallel,paralleltest // the parts share a held lock, and one counts the waiting sessions
 func TestInTxDeadlineBeforeCommit(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))

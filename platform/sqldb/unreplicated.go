@@ -21,7 +21,7 @@ const ConfirmSQL = `(SELECT pg_logical_emit_message(true, 'rowlock', '')
 
 // syncRepWait is the server's function that sends the notice; its text depends on
 // lc_messages, and its SQLSTATE is that of others.
-const syncRepWait = "SyncRepWaitForLSN" //nolint:gosec // not a password
+const syncRepWait = "SyncRepWaitForLSN"
 
 // citusRelay is the function by which Citus' coordinator passes on a worker's notice, under
 // its own name. A warning (01000) of a worker may be that of a wait that was ended.

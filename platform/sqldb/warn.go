@@ -108,8 +108,6 @@ func (postgresEngine) warnings() (risks []risk, capacity string) {
 
 // citusRisk is that a worker's waits for locks end with the statement alone: a worker knows the role's
 // lock_timeout, and not the session's.
-//
-//nolint:gochecknoglobals // a constant
 var citusRisk = risk{
 	`NOT EXISTS (SELECT FROM pg_db_role_setting s
 				JOIN pg_roles r ON s.setrole IN (0, r.oid) AND r.rolname = current_user

@@ -15,8 +15,6 @@ import (
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // encoding is the form of JSON in all answers: compact, times in UTC with microseconds, nothing escaped for HTML.
-//
-//nolint:gochecknoglobals // Go has no constant of this type
 var encoding = json.JoinOptions(
 	json.Deterministic(true),
 	jsontext.EscapeForJS(true), // U+2028 and U+2029, like encoding/json
@@ -53,12 +51,12 @@ type Array[T any] iter.Seq[T]
 // MarshalJSONTo implements json.MarshalerTo.
 func (a Array[T]) MarshalJSONTo(out *jsontext.Encoder) error {
 	if err := out.WriteToken(jsontext.BeginArray); err != nil {
-		return err //nolint:wrapcheck // Write wraps it
+		return err
 	}
 	for value := range a {
 		if err := json.MarshalEncode(out, value); err != nil {
-			return err //nolint:wrapcheck // as above
+			return err
 		}
 	}
-	return out.WriteToken(jsontext.EndArray) //nolint:wrapcheck // as above
+	return out.WriteToken(jsontext.EndArray)
 }

@@ -24,7 +24,6 @@ type inspection struct {
 	first   *fault
 }
 
-//nolint:gochecknoglobals // a pool is a cache of memory, not state
 var inspections = sync.Pool{New: func() any { return &inspection{decoder: new(jsontext.Decoder)} }}
 
 // inspect checks the syntax of data. It returns INVALID_JSON, or the first null or missing member if there is one.
@@ -148,7 +147,6 @@ type field struct {
 	required bool
 }
 
-//nolint:gochecknoglobals // reflect.Type -> []field: a cache of facts about the program's types
 var fieldsByType sync.Map
 
 // fieldsOf returns the fields of a struct, of which at most 64 may be required; none for other types.

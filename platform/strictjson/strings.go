@@ -67,7 +67,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		n = copy(p, bytes.TrimLeft(p[:n], space))
 	}
 	b.given += int64(n)
-	return n, err //nolint:wrapcheck // an io.Reader returns the error as it is
+	return n, err
 }
 
 // betweenTokens reports whether unread ends in white space that is not part of a string.

@@ -24,7 +24,7 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 
 // silenceGRPC drops gRPC's logs: only the OTLP exporter uses gRPC here, and its failures reach the error handler. It
 // runs once, because gRPC reads its logger without a lock.
-var silenceGRPC = sync.OnceFunc(func() { //nolint:gochecknoglobals // gRPC has one logger per process
+var silenceGRPC = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
@@ -57,7 +57,7 @@ func (h withoutText) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	return h.Handler.Handle(ctx, kept) //nolint:wrapcheck // the handler is from this package
+	return h.Handler.Handle(ctx, kept)
 }
 
 // WithAttrs drops attrs.

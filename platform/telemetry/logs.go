@@ -38,7 +38,7 @@ func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
 		r = r.Clone()
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 	}
-	return h.Handler.Handle(ctx, r) //nolint:wrapcheck // the handler is slog's
+	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs returns a handler that adds attrs to every record.

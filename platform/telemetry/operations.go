@@ -44,7 +44,7 @@ func (o *Operations) Start(
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
 		defer span.End()
-		if p := recover(); p != nil { //nolint:revive // the caller defers this function
+		if p := recover(); p != nil {
 			fail(span, problem.Internal.Code(), true)
 			panic(p)
 		}

@@ -70,7 +70,7 @@ func (d Doer) Do(req *http.Request) (*http.Response, error) {
 			*at = time.Now()
 		}
 
-		resp, err := d.HTTP.Do(once) //nolint:gosec // the caller chooses the address
+		resp, err := d.HTTP.Do(once)
 		if err != nil {
 			return nil, Lost(err, reads(req))
 		}
@@ -87,7 +87,7 @@ func again(req *http.Request, key bool) (*http.Request, error) {
 	case req.GetBody != nil:
 		body, err := req.GetBody()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // never fails for a body in memory
+			return nil, err
 		}
 		once.Body = body
 	case key: // net/http would repeat a request without a body too

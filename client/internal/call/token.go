@@ -36,7 +36,7 @@ func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 	with := req.Clone(req.Context())
 	with.Header.Set("Authorization", "Bearer "+token)
-	return next.RoundTrip(with) //nolint:wrapcheck // Lost classifies it
+	return next.RoundTrip(with)
 }
 
 func unfit(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

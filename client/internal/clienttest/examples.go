@@ -13,7 +13,7 @@ import (
 func Main(m *testing.M, variable string) int {
 	if os.Getenv(variable) == "" {
 		_, _ = fmt.Fprintf(os.Stderr, "The examples are skipped, because %s is not set.\n", variable)
-		flag.Parse() //nolint:revive // Main does TestMain's work
+		flag.Parse()
 		skip := "^Example"
 		if given := flag.Lookup("test.skip").Value.String(); given != "" {
 			skip += "|" + given

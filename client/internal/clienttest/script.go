@@ -32,8 +32,6 @@ type Answer struct {
 }
 
 // Answers of any service and any network.
-//
-//nolint:gochecknoglobals // they are never assigned to
 var (
 	Overloaded      = Answer{Status: http.StatusServiceUnavailable, Body: `{"code":"OVERLOADED"}`}
 	OutcomeUnknown  = Answer{Status: http.StatusInternalServerError, Body: `{"code":"OUTCOME_UNKNOWN"}`}

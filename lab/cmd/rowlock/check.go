@@ -109,7 +109,7 @@ func newDrive(p process) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			load.Service, load.URL = args[0], args[1]
-			if len(args) > 2 { //nolint:mnd // the third argument
+			if len(args) > 2 {
 				load.Internal = args[2]
 			}
 			if err := load.Validate(); err != nil {

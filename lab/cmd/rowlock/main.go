@@ -55,7 +55,7 @@ type process struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	// hurry ends with the second Ctrl-C: orderly stops then end at once.
-	hurry context.Context //nolint:containedctx // the process' own, beside that of the command
+	hurry context.Context
 	// globals lets a command capture the process' global loggers. Tests, which share a process, leave it false.
 	globals bool
 }
@@ -93,7 +93,7 @@ func newVersion() *cobra.Command {
 		Use: "version", Short: "Print the version", Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "rowlock", lifecycle.Version())
-			return err //nolint:wrapcheck // there is nothing to add to "write: broken pipe"
+			return err
 		},
 	}
 }
@@ -111,7 +111,7 @@ type usageError struct{ text string }
 func (e usageError) Error() string { return e.text }
 
 // exitStatus ends the process with a status; what there is to say was printed before.
-type exitStatus int //nolint:errname // the status is the error
+type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
@@ -173,7 +173,7 @@ func choose(names []string) ([]targets.Service, error) {
 }
 
 // say writes a line. An error of w is ignored: the work goes on without a reader.
-func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // it writes a line
+func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }
 

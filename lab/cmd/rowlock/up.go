@@ -177,7 +177,7 @@ func (s *system) startServer(ctx context.Context) (err error) {
 	if err == nil {
 		err = os.WriteFile(s.urlFile(), []byte(s.server.URL(database)+"\n"), 0o600)
 	}
-	return err //nolint:wrapcheck // all three name what failed
+	return err
 }
 
 // urlFile returns the path of the file with the superuser's URL, for psql.
@@ -339,7 +339,7 @@ type console struct {
 	out io.Writer
 }
 
-func (c *console) say(format string, args ...any) { //nolint:goprintffuncname // it writes a line
+func (c *console) say(format string, args ...any) {
 	say(c, format, args...)
 }
 
@@ -347,7 +347,7 @@ func (c *console) say(format string, args ...any) { //nolint:goprintffuncname //
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.out.Write(p) //nolint:wrapcheck // an io.Writer returns the error of the one below
+	return c.out.Write(p)
 }
 
 // printTable prints the addresses and processes of all services, and commands to try.

@@ -114,8 +114,6 @@ type suite struct {
 }
 
 // suites are the benches by service.
-//
-//nolint:gochecknoglobals // written before main begins
 var suites = make(map[string]func(*runner) suite)
 
 // register adds the bench of a service. Its result has no meaning: it lets a file register at package level.
@@ -207,7 +205,7 @@ func (r *runner) oneByOne(work func() (took time.Duration, err error)) (Result, 
 			err = times.RecordValue(int64(took))
 		}
 		if err != nil {
-			return Result{}, err //nolint:wrapcheck // the work's own error
+			return Result{}, err
 		}
 	}
 	run := runOfLatency(times)

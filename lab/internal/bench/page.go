@@ -70,7 +70,7 @@ func write(file string, content []byte) error {
 	if err == nil {
 		err = os.WriteFile(file, content, 0o644)
 	}
-	return err //nolint:wrapcheck // it names the file
+	return err
 }
 
 // render fills in a template, which is right for every report.

@@ -185,7 +185,7 @@ func listen(
 		Ready: func(ctx context.Context) error {
 			conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.Address())
 			if err != nil {
-				return err //nolint:wrapcheck // it is asked again
+				return err
 			}
 			return conn.Close()
 		},

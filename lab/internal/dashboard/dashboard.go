@@ -121,7 +121,7 @@ func (d dashboard) json(name string) ([]byte, error) {
 		"letter": func(i int) string { return string(rune('A' + i)) },
 	}).ParseFS(files, "grafana.json.tmpl")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Write names the dashboard
+		return nil, err
 	}
 
 	var text bytes.Buffer
@@ -132,11 +132,11 @@ func (d dashboard) json(name string) ([]byte, error) {
 		Panels []panel
 	}{d, name, d.panels()})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Write names the dashboard
+		return nil, err
 	}
 	var document any
 	if err := json.Unmarshal(text.Bytes(), &document); err != nil {
-		return nil, err //nolint:wrapcheck // Write names the dashboard
+		return nil, err
 	}
 	sorted, err := encode(document)
 	return []byte(sorted), err

@@ -66,7 +66,7 @@ func (c *Citus) through(worker *localcitus.Node) (port int, err error) {
 	if err != nil {
 		return 0, errors.New("the proxy's URL cannot be read") // err would repeat the password
 	}
-	return strconv.Atoi(u.Port()) //nolint:wrapcheck // a port that was just taken
+	return strconv.Atoi(u.Port())
 }
 
 // Coordinator returns the server that clients connect to.

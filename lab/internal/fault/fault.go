@@ -227,7 +227,7 @@ func each[T any](all []T, do func(T) error) error {
 	for _, one := range all {
 		group.Go(func() error { return do(one) })
 	}
-	return group.Wait() //nolint:wrapcheck // do says what failed
+	return group.Wait()
 }
 
 func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
@@ -355,7 +355,7 @@ func (in *Injector) lock(ctx context.Context, t *Target, d time.Duration) error 
 		_, err := tx.ExecContext(whole, `SELECT set_config(name, '0', true) FROM pg_settings
 			WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
 		if err != nil {
-			return err //nolint:wrapcheck // InTx classifies it
+			return err
 		}
 		return t.Lock(whole, tx, func(locked sql.Result, err error) error {
 			if err != nil {
@@ -366,7 +366,7 @@ func (in *Injector) lock(ctx context.Context, t *Target, d time.Duration) error 
 				t.count(LockRow, 1)
 				Wait(ctx, d)
 			}
-			return err //nolint:wrapcheck // as above
+			return err
 		})
 	})
 }

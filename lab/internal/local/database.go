@@ -170,7 +170,7 @@ func inTx(ctx context.Context, adminURL string, statements []string) error {
 	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
 		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);", lockKey)
 		_, err := conn.ExecContext(ctx, lock+strings.Join(statements, ";"))
-		return err //nolint:wrapcheck // the statements hold passwords; the callers name the purpose
+		return err
 	})
 }
 

@@ -57,7 +57,7 @@ type events struct {
 	count int64   // the most that was answered
 }
 
-func newEvents(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newEvents(ctx context.Context, s site) (clients, error) {
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &events{site: s, api: client}
 	return w, errors.Join(err, s.db.GetContext(ctx, &w.before, `SELECT max(id) FROM events.status`))
@@ -153,7 +153,7 @@ func (w *events) settle(ctx context.Context) error {
 	for _, id := range ids {
 		all.Go(func() error { return w.settleEvent(ctx, id, deadline) })
 	}
-	return all.Wait() //nolint:wrapcheck // it names the event
+	return all.Wait()
 }
 
 func (w *events) settleEvent(ctx context.Context, id int64, deadline time.Time) error {

@@ -74,7 +74,7 @@ type iidy struct {
 	lateSent sync.WaitGroup
 }
 
-func newIidy(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newIidy(_ context.Context, s site) (clients, error) {
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}
 	return w, err
@@ -450,7 +450,7 @@ func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	claims := claimEach(ctx, w.api.List(name))
 	_, err := tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 ORDER BY item FOR UPDATE`, w.first())
 	if err != nil {
-		return err //nolint:wrapcheck // the fault names itself
+		return err
 	}
 	locked, err := tx.ExecContext(ctx, `UPDATE iidy.lists SET attempts = attempts WHERE list = $1`, name)
 	for _, claim := range claims {

@@ -132,7 +132,7 @@ const (
 	lateCard = "4000000000000259"
 )
 
-func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPayments(_ context.Context, s site) (clients, error) {
 	client, err := api.New(s.url, targets.Once(s.client)...)
 	w := &payments{site: s, api: client}
 	return w, err
@@ -223,7 +223,7 @@ func (w *payments) settle(ctx context.Context) error {
 	for name, ops := range history.ByKey(w.history.Ops()) {
 		all.Go(func() error { return w.settleKey(ctx, known[name], ops) })
 	}
-	return all.Wait() //nolint:wrapcheck // it names the key
+	return all.Wait()
 }
 
 func (w *payments) settleKey(ctx context.Context, key payKey, ops []history.Op) error {
@@ -291,7 +291,7 @@ func claimKey(ctx context.Context, tx *sqlx.Tx, key string, hold fault.Hold) err
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM payments.idempotency_records WHERE key = $1`, key)
-	return err //nolint:wrapcheck // the fault names itself
+	return err
 }
 
 // attackPayments has a key that is claimed, a new one each time, and lists payments.

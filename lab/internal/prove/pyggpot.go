@@ -138,7 +138,7 @@ type pots struct {
 	taken float64 // leases taken over before the window
 }
 
-func newPots(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPots(ctx context.Context, s site) (clients, error) {
 	w := &pots{api: api.New(s.url, targets.Once(s.client)...)}
 	w.keys = newKeys(s, activePots, w.create)
 	w.taken, _ = s.metric(ctx, takenOver)

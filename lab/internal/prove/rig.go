@@ -155,7 +155,7 @@ func (p *prover) start(ctx context.Context, pooled bool) (err error) {
 	for _, s := range p.subjects {
 		group.Go(func() error { return p.startSubject(ctx, s) })
 	}
-	return group.Wait() //nolint:wrapcheck // it names the replica
+	return group.Wait()
 }
 
 // workerProcesses are enough that workers of two processes meet.
@@ -219,7 +219,7 @@ func (s *subject) stop(ctx context.Context) error {
 	}
 	s.balancer.To(nil)
 	s.Replicas, s.Workers = nil, nil
-	return group.Wait() //nolint:wrapcheck // it names the replica
+	return group.Wait()
 }
 
 func (p *prover) close(ctx context.Context) error {

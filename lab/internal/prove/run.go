@@ -148,7 +148,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		})
 	}
 	if err := judges.Wait(); err != nil {
-		return result, err //nolint:wrapcheck // it names the service
+		return result, err
 	}
 	if w.Name == windowNone || w.Name == windowCitusNone {
 		n, err := p.deadlocks(ctx)
@@ -266,7 +266,7 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 	probes.Wait()
 
 	fault.Wait(ctx, w.For-time.Since(begin))
-	return failed //nolint:wrapcheck // it names the fault
+	return failed
 }
 
 // judge settles and checks one service after a window.

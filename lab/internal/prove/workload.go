@@ -52,7 +52,7 @@ type kind struct {
 func (k kind) slots() int { return cmp.Or(k.inFlight, 32) }
 
 // kinds holds every service that has a workload.
-var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
+var kinds = map[string]kind{}
 
 // register adds a service to kinds, and returns true, for a variable.
 func register(name string, k kind) bool { //nolint:unparam // it stands in the declaration of a variable

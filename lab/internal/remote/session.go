@@ -250,7 +250,7 @@ func tlsConfig(query url.Values, host string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
 	switch query.Get("sslmode") {
 	case "disable":
-		return nil, nil //nolint:nilnil // no TLS is an answer here
+		return nil, nil
 	case "require":
 		config.InsecureSkipVerify = true // encryption without a check of the server's name
 		return config, nil

@@ -52,8 +52,6 @@ const (
 )
 
 // registered holds the services, which their files register.
-//
-//nolint:gochecknoglobals // written before main begins
 var registered []Service
 
 // register adds a service and its workload. Its result has no meaning: it lets a file register at package level.

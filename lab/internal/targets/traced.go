@@ -35,7 +35,7 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		span.SetStatus(codes.Error, "")
-		return resp, err //nolint:wrapcheck // http.Client wraps it
+		return resp, err
 	}
 
 	span.SetAttributes(semconv.HTTPResponseStatusCode(resp.StatusCode))

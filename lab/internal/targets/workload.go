@@ -41,8 +41,6 @@ type workload interface {
 }
 
 // open returns the workload of a target. Its client sends each call once, by c.
-//
-//nolint:ireturn // one of several
 func open(t Target, c *http.Client) (workload, error) {
 	s, err := Named(t.Service)
 	if err != nil {
@@ -79,7 +77,7 @@ func together(n int, do func(i int) error) error {
 	for i := range n {
 		all.Go(func() error { return do(i) })
 	}
-	return all.Wait() //nolint:wrapcheck // do's own
+	return all.Wait()
 }
 
 // isEach reports whether values are first to first+len-1, each once.
@@ -143,13 +141,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		once.Close = t.perConnection > 0 && n%t.perConnection == 0
 		resp, err := t.Transport.RoundTrip(once)
 		if !refused(err) || time.Now().After(deadline) {
-			return resp, err //nolint:wrapcheck // the clients classify it
+			return resp, err
 		}
 		t.redials.Add(1)
 		select {
 		case <-time.After(redialWait):
 		case <-req.Context().Done():
-			return nil, err //nolint:wrapcheck // as above
+			return nil, err
 		}
 	}
 }

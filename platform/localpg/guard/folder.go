@@ -30,7 +30,7 @@ func TempFolder(parent, pattern string) (string, error) {
 	}
 
 	// Root's server runs as another user, which must be able to enter.
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", errors.Join(fmt.Errorf("open the server's folder: %w", err), os.RemoveAll(dir))
 	}
 	return dir, nil
@@ -40,7 +40,7 @@ func TempFolder(parent, pattern string) (string, error) {
 func roomy(path string) bool {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(path, &fs)
-	if err != nil || fs.Bavail*uint64(fs.Bsize) < memoryRoom { //nolint:gosec // a size
+	if err != nil || fs.Bavail*uint64(fs.Bsize) < memoryRoom {
 		return false
 	}
 

@@ -81,7 +81,6 @@ func Start(spec Spec) (*Process, error) {
 		return nil, err
 	}
 
-	//nolint:gosec // this package runs the programs that its callers name
 	cmd := exec.CommandContext(context.Background(), shell,
 		append([]string{"-c", announceScript, shell, spec.Path}, spec.Args...)...)
 	cmd.Env = spec.Env
@@ -117,7 +116,6 @@ func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	defer func() { _ = read.Close() }()
 
 	stop, grace := cmp.Or(spec.Stop, syscall.SIGTERM), cmp.Or(spec.Grace, defaultGrace)
-	//nolint:gosec // the script is a constant; the rest are arguments, which the shell does not interpret
 	watch := exec.CommandContext(context.Background(), shell, "-c", watchScript, "guard",
 		strconv.Itoa(int(stop)), strconv.Itoa(int(grace/time.Second)), spec.Remove)
 	watch.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}

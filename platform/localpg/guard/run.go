@@ -38,7 +38,7 @@ var (
 // logged calls run with the log file, positioned at its end. To run's error it adds the errors logged
 // meanwhile, and errTaken if that is one of them.
 func logged(file string, run func(log *os.File) error) error {
-	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the caller's own file
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}

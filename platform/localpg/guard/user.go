@@ -22,7 +22,7 @@ type User struct {
 // fails if root has no such account.
 func Unprivileged() (*User, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // nil means the caller's account, not a failure
+		return nil, nil
 	}
 	for _, name := range []string{"postgres", "_postgres", "nobody"} {
 		found, err := user.Lookup(name)

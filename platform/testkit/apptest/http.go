@@ -16,7 +16,7 @@ import (
 )
 
 // client keeps enough idle connections for tests with many concurrent callers.
-var client = &http.Client{ //nolint:gochecknoglobals // safe for concurrent use
+var client = &http.Client{
 	// Close idle connections before the server does, which closes an unused one after five seconds: a POST that crosses
 	// the server's close is lost.
 	Transport: &http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second},

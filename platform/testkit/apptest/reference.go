@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
-var update = flag.Bool("update", false, "write REFERENCE.md") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write REFERENCE.md")
 
 // ReferenceShowsConfiguration fails the test unless the page at path shows exactly what --help prints for the
 // configuration. cfg is a pointer to its struct. With -update it writes that to the page.

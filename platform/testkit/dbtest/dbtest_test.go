@@ -74,7 +74,6 @@ func TestPostgresIsMigratedAndPrivate(t *testing.T) {
 	}
 }
 
-//nolint:tparallel // what follows the inner test is about its end
 func TestDatabaseGoesWithTheTest(t *testing.T) {
 	t.Parallel()
 	var dsn string
@@ -157,7 +156,6 @@ func TestProcessesShareAServer(t *testing.T) {
 	failedTestKeepsItsDatabase(t, server, admin)
 }
 
-//nolint:paralleltest // alone in its process
 func TestSharedByProcesses(t *testing.T) {
 	onlyAsChild(t)
 	waittest.Together(t, 4, func(int) error {
@@ -192,7 +190,6 @@ func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sql
 	}
 }
 
-//nolint:paralleltest // alone in its process
 func TestFails(t *testing.T) {
 	onlyAsChild(t)
 	dsn := dbtest.Postgres(t, shop(42))

@@ -49,7 +49,7 @@ const (
 )
 
 // process is the server that the tests of this process share.
-var process server //nolint:gochecknoglobals // one server per process is the point
+var process server
 
 type server struct {
 	once sync.Once

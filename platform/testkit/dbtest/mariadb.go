@@ -22,7 +22,7 @@ import (
 const MySQLVariable = "ROWLOCK_TEST_MYSQL_URL"
 
 // maria is this process's MariaDB server, started for the first test that needs it.
-var maria mariaServer //nolint:gochecknoglobals // one server per process is the point
+var maria mariaServer
 
 type mariaServer struct {
 	once sync.Once

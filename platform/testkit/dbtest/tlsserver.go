@@ -57,7 +57,7 @@ func configureTLS(data string) error {
 
 	certificate := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
 	for name, text := range map[string]string{
-		"pg_hba.conf": "hostssl all all 127.0.0.1/32 scram-sha-256\n", //nolint:dupword // a row of columns
+		"pg_hba.conf": "hostssl all all 127.0.0.1/32 scram-sha-256\n",
 		"server.crt":  string(pem.EncodeToMemory(certificate)),
 		"server.key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
 	} {

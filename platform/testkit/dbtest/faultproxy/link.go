@@ -120,8 +120,6 @@ func (l *link) startup(requests *bufio.Reader, server io.Writer) bool {
 const header = 5
 
 // readMessage reads one typed message, including its header.
-//
-//nolint:wrapcheck // the end of the connection, which no caller reports
 func readMessage(from *bufio.Reader) ([]byte, error) {
 	head, err := from.Peek(header)
 	if err != nil {

@@ -21,7 +21,7 @@ type serverConn interface {
 const dialTimeout = 10 * time.Second
 
 // dial connects to the server.
-func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or without
+func (p *Proxy) dial() (serverConn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 

@@ -132,7 +132,7 @@ func (r *replies) Write(answer []byte) (int, error) {
 	if r.cut.Load() {
 		return 0, net.ErrClosed
 	}
-	return r.to.Write(answer) //nolint:wrapcheck // the end of the connection, which no caller reports
+	return r.to.Write(answer)
 }
 
 // header is the size of a packet's header: three bytes of length, one sequence number.

@@ -52,7 +52,7 @@ func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, 
 			continue
 		}
 
-		text, err := os.ReadFile(path) //nolint:gosec // the caller names its file
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return "", fmt.Errorf("read pgbouncer's TLS files: %w", err)
 		}

@@ -53,7 +53,6 @@ func TestAmountRules(t *testing.T) {
 	}
 }
 
-//nolint:gochecknoglobals // a constant that Go cannot spell
 var noKey = counting.Key{}
 
 func TestService(t *testing.T) {

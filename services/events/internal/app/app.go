@@ -69,8 +69,6 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 }
 
 // common adds the parts that a server and a worker share: the store, its metrics, and the watch on the backlog.
-//
-//nolint:ireturn // one of two adapters
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	tel := c.Telemetry()
 	db := databaseOf(cfg)

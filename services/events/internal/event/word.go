@@ -11,7 +11,7 @@ import (
 var wordsFile string
 
 // words returns the lines of words.txt without its comments.
-var words = sync.OnceValue(func() []string { //nolint:gochecknoglobals // read only
+var words = sync.OnceValue(func() []string {
 	var list []string
 	for line := range strings.Lines(wordsFile) {
 		line = strings.TrimSpace(line)

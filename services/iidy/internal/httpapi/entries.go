@@ -57,7 +57,7 @@ func writeLines(c echo.Context, lines string) error {
 	}
 	return stream(c, textPlain, len(lines)+1, func(w *bufio.Writer) error {
 		_, err := w.WriteString(lines)
-		return err //nolint:wrapcheck // stream wraps it
+		return err
 	})
 }
 

@@ -86,5 +86,5 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceI
 	h.Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	w.WriteHeader(e.Kind().Status())
 	_, err := w.Write(body)
-	return err //nolint:wrapcheck // the connection's
+	return err
 }

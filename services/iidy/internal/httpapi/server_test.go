@@ -84,7 +84,6 @@ func onDatabase(t *testing.T) *server {
 // header holds names and values of a request's header in turn.
 type header []string
 
-//nolint:gochecknoglobals // constants that Go cannot spell
 var (
 	plain  = header{"Content-Type", ""}
 	inJSON = header{"Content-Type", "application/json; charset=utf-8"}

@@ -18,8 +18,6 @@ import (
 
 // source returns the items of a request's body: as JSON if the Content-Type is JSON, whatever its parameters, otherwise
 // as lines. curl -d sends lines as application/x-www-form-urlencoded.
-//
-//nolint:ireturn // one of two
 func source(r *http.Request) (attempt.Source, error) {
 	if len(r.Header["Content-Type"]) > 1 {
 		return nil, problem.UnsupportedMediaType.New("The body has more than one Content-Type.")

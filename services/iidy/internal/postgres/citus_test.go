@@ -60,7 +60,6 @@ func onWorkers(r *rig, query string) int {
 // What is promised on one server holds for distributed lists.
 func TestOnShards(t *testing.T) {
 	t.Parallel()
-	//nolint:paralleltest // they call t.Parallel themselves
 	for name, test := range map[string]func(*testing.T){
 		"suite":             TestStorePassesTheSuite,
 		"locked row":        TestLockedRowDelaysNoOther,
@@ -79,7 +78,6 @@ func TestOnShards(t *testing.T) {
 // A worker waits for locked rows as one server does: for as long as the replica's setting says.
 func TestOnCitus(t *testing.T) {
 	t.Parallel()
-	//nolint:paralleltest // they call t.Parallel themselves
 	for name, test := range map[string]func(*testing.T){
 		"locked row":          TestLockedRowDelaysNoOther,
 		"uncommitted add":     TestUncommittedAddDelaysNoOther,

@@ -44,8 +44,6 @@ func New(dir string, most int64, reg prometheus.Registerer) (*Spool, error) {
 func (s *Spool) Free() int64 { return s.most - s.used.Load() }
 
 // Create implements attempt.Spool.
-//
-//nolint:ireturn // the port says so
 func (s *Spool) Create() (attempt.File, error) {
 	f, err := os.CreateTemp(s.dir, "iidy-")
 	if err != nil {
@@ -89,5 +87,5 @@ func full(err error) error {
 func (f *file) Close() error {
 	f.spool.used.Add(-f.taken)
 	f.taken = 0
-	return f.File.Close() //nolint:wrapcheck // as an *os.File's
+	return f.File.Close()
 }

@@ -26,7 +26,6 @@ func newSpool(t *testing.T, dir string, most int64) (*spool.Spool, *prometheus.R
 	return s, reg
 }
 
-//nolint:ireturn // the port says so
 func create(t *testing.T, s *spool.Spool) attempt.File {
 	t.Helper()
 	f, err := s.Create()

@@ -40,7 +40,7 @@ type Config struct {
 
 // Help describes the variables.
 func (Config) Help() map[string]string {
-	return map[string]string{ //nolint:gosec // names of variables, no credentials
+	return map[string]string{
 		"LOCK_WAIT": "how long a request waits for another one with its key; then it gets 409 PAYMENT_PROCESSING",
 		"IDEMPOTENCY_TTL": "how long the answer to a key is kept; afterwards the key counts as new; more than " +
 			"REQUEST_TIMEOUT and twice DB_STATEMENT_TIMEOUT",

@@ -44,7 +44,7 @@ func NewID(now time.Time) ID {
 	rand.Read(b[:]) // never fails; it would end the program
 	ms := uint64(now.UnixMilli())
 	for i := range 6 {
-		b[i] = byte(ms >> (40 - 8*i)) //nolint:gosec // the low byte is meant
+		b[i] = byte(ms >> (40 - 8*i))
 	}
 	b[6] = b[6]&0x0f | 0x70
 	b[8] = b[8]&0x3f | 0x80

@@ -130,7 +130,7 @@ func (r *rig) wantEvents(t *testing.T, want ...string) {
 	}
 }
 
-var secret = payment.NewFingerprints("secret", "") //nolint:gochecknoglobals // immutable
+var secret = payment.NewFingerprints("secret", "")
 
 // The owner of a key charges once, under the processor key of its turn, and the payment
 // holds what was charged.

@@ -303,7 +303,7 @@ func sendClaims(
 
 	replies := make([]*reply, len(rows))
 	for i, row := range rows {
-		replies[i] = row.reply(group[i]) //nolint:gosec // one row for each bid
+		replies[i] = row.reply(group[i])
 		a.WaitedFor(row.Waited)
 	}
 	return replies, nil

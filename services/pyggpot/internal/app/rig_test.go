@@ -114,12 +114,11 @@ func (c caller) call(t *testing.T, request, answer proto.Message) *refusal {
 	return refused
 }
 
-//nolint:ireturn // a message is known by its methods alone
 func message[T any](r *connect.Response[T], err error) (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Any().(proto.Message), nil //nolint:forcetypeassert,errcheck // it is one
+	return r.Any().(proto.Message), nil //nolint:errcheck // it is one
 }
 
 // dial returns a connection of Google's client.

@@ -113,7 +113,7 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 type framedBody struct {
 	io.ReadCloser
 
-	ctx context.Context //nolint:containedctx // the request's, for its log
+	ctx context.Context
 }
 
 // Read reads the body.

@@ -45,9 +45,8 @@ func (jsonCodec) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("%T is not a message", message)
 	}
-	//nolint:wrapcheck // the client reads it, after connect's own text
 	if len(data) > 0 && data[0] == decoded {
 		return proto.Unmarshal(data[1:], m)
 	}
-	return protojson.Unmarshal(data, m) //nolint:wrapcheck // as above
+	return protojson.Unmarshal(data, m)
 }

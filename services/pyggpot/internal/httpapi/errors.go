@@ -78,7 +78,7 @@ func codeOf(kind problem.Kind) connect.Code {
 // other services send in problem+json, BadRequest with the fields at fault, and RetryInfo if the client may repeat the
 // request. It does not contain the cause.
 func connectError(p *problem.Error, traceID string) *connect.Error {
-	e := connect.NewError(codeOf(p.Kind()), errors.New(p.Detail())) //nolint:err113 // a sentence for the client
+	e := connect.NewError(codeOf(p.Kind()), errors.New(p.Detail()))
 	info := &errdetails.ErrorInfo{Reason: p.Kind().Code(), Domain: "pyggpot"}
 	if traceID != "" {
 		info.Metadata = map[string]string{"trace_id": traceID}

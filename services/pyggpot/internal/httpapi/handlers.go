@@ -49,7 +49,7 @@ func (h pots) ListPots(
 	}
 
 	answer := &potpb.PotListResponse{
-		TotalPotCount: int32(total), //nolint:gosec // an id has 32 bits, so there are no more pots
+		TotalPotCount: int32(total),
 		Request:       r.Msg,
 		Pots:          make([]*potpb.PotResponse, len(list)),
 	}
@@ -105,7 +105,7 @@ func fromCoins(list []*coin.Coins) []pot.Coins {
 func toCoins(coins []pot.Coins) []*coin.Coins {
 	list := make([]*coin.Coins, len(coins))
 	for i, c := range coins {
-		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)} //nolint:gosec // see above
+		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)}
 	}
 	return list
 }

@@ -22,7 +22,6 @@ type health struct{ ready func() (bool, string) }
 // Check implements grpchealth.Checker.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	if r.Service != "" && !slices.Contains(services(), r.Service) {
-		//nolint:wrapcheck // as the port asks
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service"))
 	}
 

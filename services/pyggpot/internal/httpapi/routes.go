@@ -176,7 +176,6 @@ func (i *interceptor) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-//nolint:ireturn // the signature of connect's functions
 func (i *interceptor) serve(
 	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
 ) (answer connect.AnyResponse, err error) {

@@ -12,8 +12,6 @@ import (
 
 // newValidator compiles the rules of every request, so that a wrong rule stops the start, and the first request is as
 // fast as any other.
-//
-//nolint:ireturn // its package has no other type
 func newValidator() (protovalidate.Validator, error) {
 	known := operations()
 	requests := make([]proto.Message, 0, len(known))
@@ -29,11 +27,11 @@ func newValidator() (protovalidate.Validator, error) {
 
 // validate returns the rules of the contract that a request breaks.
 func validate(v protovalidate.Validator, request any) error {
-	err := v.Validate(request.(proto.Message)) //nolint:forcetypeassert,errcheck // Connect's requests are messages
+	err := v.Validate(request.(proto.Message)) //nolint:errcheck // Connect's requests are messages
 	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
 		return violationsOf(broken)
 	}
-	return err //nolint:wrapcheck // a bug in the rules
+	return err
 }
 
 // violationsError names the fields that break a rule, without their values.

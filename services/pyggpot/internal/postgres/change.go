@@ -78,7 +78,7 @@ RETURNING s.answers, pass.lost, pass.waited`
 func (s *Store) sendGroup(
 	ctx context.Context, session groupcommit.Session, a *groupcommit.Attempt, group []pot.Change,
 ) error {
-	l := a.Lease.(*lease) //nolint:forcetypeassert,errcheck // take has made it
+	l := a.Lease.(*lease) //nolint:errcheck // take has made it
 	w := l.decide(group)
 	made, err := json.Marshal(w.answers)
 	if err != nil {

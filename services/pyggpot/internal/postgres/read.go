@@ -28,7 +28,7 @@ func (r row) domain() pot.Pot {
 		Contents: make(pot.Contents, len(r.Denominations)),
 	}
 	for i, kind := range r.Denominations {
-		p.Contents[pot.Kind(kind)] = r.Counts[i] //nolint:gosec // the column is an integer
+		p.Contents[pot.Kind(kind)] = r.Counts[i]
 	}
 	return p
 }

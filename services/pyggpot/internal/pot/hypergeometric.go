@@ -7,8 +7,8 @@ import "math"
 // variates", J. Comput. Appl. Math. 31, 1990, equation 8; NumPy uses it too). TestHatCovers tests it with every small
 // distribution.
 var (
-	hatSlope  = 2 * math.Sqrt(2/math.E)   //nolint:gochecknoglobals // a constant that Go cannot spell
-	hatOffset = 3 - 2*math.Sqrt(3/math.E) //nolint:gochecknoglobals // as above
+	hatSlope  = 2 * math.Sqrt(2/math.E)
+	hatOffset = 3 - 2*math.Sqrt(3/math.E)
 )
 
 // deviations cuts the tails: the probability beyond that many deviations is less than 1e-57.
