@@ -51,7 +51,7 @@ func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 		return nil, fmt.Errorf("the issuer's configuration: %w", err)
 	}
 	if configuration.Issuer != i.Issuer {
-		return nil, errors.New("the issuer's configuration names another issuer")
+		return nil, errors.New("the issuer's configuration did not match the issuer in AUTH_ISSUER")
 	}
 
 	var set struct {

@@ -65,9 +65,11 @@ type page struct {
 
 func parsePage(paging map[string]string) (*page, error) {
 	p := page{prefix: paging[fieldPrefix], after: paging[fieldAfter], limit: counting.DefaultPageSize}
-	for field, text := range map[string]string{fieldPrefix: p.prefix, fieldAfter: p.after} {
-		if _, err := parseID(field, text); text != "" && err != nil {
-			return nil, err
+	for _, field := range []string{fieldPrefix, fieldAfter} {
+		if text := paging[field]; text != "" {
+			if _, err := parseID(field, text); err != nil {
+				return nil, err
+			}
 		}
 	}
 

@@ -26,7 +26,7 @@ var _ worker.Observer = (*Metrics)(nil)
 func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "events_pending", Help: "Pending events, counted every 10 s; NaN when that failed.",
+			Name: "events_pending", Help: "Pending events, counted about every 10 s; NaN when that failed.",
 		}),
 		distance: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "events_oldest_pending_distance",

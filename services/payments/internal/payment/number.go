@@ -15,7 +15,7 @@ const (
 // HoldsCardNumber reports whether s contains what may be a card number: 13 to 19 digits that pass the Luhn check,
 // separated by anything except letters. A run of digits counts as a whole or not at all, because nearly every longer
 // number contains a shorter one that passes. UUIDs and dates are skipped: next to an id, one in four dates with a time
-// would pass by chance. It takes time proportional to the length of s.
+// would pass by chance. Callers bound the length of s.
 func HoldsCardNumber(s string) bool {
 	begin := 0      // of the digits and separators before s[i]
 	inWord := false // a letter or a digit is before s[i]

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -45,7 +46,10 @@ func (jsonCodec) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return fmt.Errorf("%T is not a message", message)
 	}
-	if len(data) > 0 && data[0] == decoded {
+	switch {
+	case len(data) == 0: // protojson's own text would vary with the build
+		return errors.New("the body is empty; a JSON object is expected")
+	case data[0] == decoded:
 		return proto.Unmarshal(data[1:], m)
 	}
 	return protojson.Unmarshal(data, m)
