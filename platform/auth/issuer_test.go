@@ -37,7 +37,7 @@ func TestKeysAreRefused(t *testing.T) {
 		"keys must come over https": {change: func(s *issuer) {
 			s.Issuer = strings.Replace(s.Issuer, "https", "http", 1)
 		}},
-		"names another issuer":              {status: 200, answer: `{"issuer":"https://other"}`},
+		"did not match the issuer":          {status: 200, answer: `{"issuer":"https://other"}`},
 		"issuer's configuration: not JSON:": {status: 200, answer: `{`},
 		"the issuer's keys: ":               {status: 200, answer: `{"issuer":"` + i.URL + `"}`},
 		"answered 403 Forbidden":            {status: 403},

@@ -163,13 +163,21 @@ func (c *Committer[K, Q, R]) send(group []*call[K, Q, R], pass Attempt) (answers
 	default:
 		answers, err = c.sendProven(ctx, pass, group)
 	}
-	if err == nil && len(answers) != len(group) {
-		err = fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
+	if err == nil {
+		err = c.complete(answers, len(group))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return answers, nil
+}
+
+// complete returns ErrUnknown unless there is an answer for each of n requests.
+func (c *Committer[K, Q, R]) complete(answers []*R, n int) error {
+	if len(answers) != n {
+		return fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), n)
+	}
+	return nil
 }
 
 func requestsOf[K comparable, Q, R any](group []*call[K, Q, R]) []Q {
@@ -205,7 +213,7 @@ func (c *Committer[K, Q, R]) sendProven(
 	if err := json.Unmarshal(stored, &answers); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnknown, c.cfg.Name, err)
 	}
-	return answers, nil
+	return answers, c.complete(answers, len(requests))
 }
 
 // sendRepeatable sends a group by Repeat, again after a lost answer, until one comes or the time is over.

@@ -44,6 +44,7 @@ type shared struct {
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
+	active  int // goroutines of serving
 	waiting int // calls that were not sent, in queues and lanes
 	closed  bool
 }
@@ -204,8 +205,19 @@ func (c *Committer[K, Q, R]) push(w *call[K, Q, R]) {
 	c.pipeline.came(1)
 	if c.running < c.cfg.InFlight {
 		c.running++
-		c.serving.Go(c.serve)
+		c.start(c.serve)
 	}
+}
+
+// start runs f, for which Close waits. The caller holds s.mu.
+func (s *shared) start(f func()) {
+	s.active++
+	s.serving.Go(func() {
+		f()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.active--
+	})
 }
 
 // serve sends groups until the queue is empty.
@@ -329,5 +341,8 @@ func (c *Committer[K, Q, R]) Close(ctx context.Context) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.active == 0 {
+		return nil // nothing had to be waited for
+	}
 	return fmt.Errorf("groupcommit: %d requests were still waiting: %w", c.waiting, ctx.Err())
 }

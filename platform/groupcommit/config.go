@@ -130,6 +130,8 @@ func (c Config[K, Q, R]) check() error {
 		return errors.New("groupcommit: distributed slots need Place")
 	case c.LockTimeout <= 0 || c.StatementTimeout <= 0:
 		return errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
+	case c.Lease != nil && c.Lease.RetryWait <= 0:
+		return errors.New("groupcommit: a Lease needs RetryWait")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (c *Committer[K, Q, R]) stand(l *lane[K, Q, R], before int, calls ...*call[
 	}
 	if !c.lanesServe {
 		c.lanesServe = true
-		c.serving.Go(c.serveLanes)
+		c.start(c.serveLanes)
 	}
 }
 

@@ -2,6 +2,7 @@ package groupcommit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -91,4 +92,28 @@ func TestGroupsAreForOneShard(t *testing.T) {
 func shardOf(key string) (n int) {
 	_, _ = fmt.Sscanf(key, "key-%d", &n)
 	return n % 4
+}
+
+// Close waits for the groups of all shards, and then nothing is accepted.
+func TestCloseShards(t *testing.T) {
+	t.Parallel()
+	dsn := shardedDatabase(t)
+	r := startOn(t, sqldb.ClusterCitus, dsn, dsn)
+	hold := apptest.Hold(t, r.direct, `SELECT FROM rig.counters WHERE key = 'key-3' FOR UPDATE`)
+	locked := r.doAll(t.Context(), 1, request{key: "key-3"})
+	apptest.WaitForBlocked(t, r.direct, 1)
+
+	closed := make(chan error, 1)
+	go func() { closed <- r.Close(t.Context()) }()
+	waittest.Eventually(t, "new requests are refused", func() bool {
+		_, err := r.Do(t.Context(), request{key: "key-1"})
+		return errors.Is(err, groupcommit.ErrClosed)
+	})
+	hold.Rollback()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err := <-locked; err != nil {
+		t.Errorf("a request before Close: %v", err)
+	}
 }

@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,16 +14,22 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
+// startPatient runs a replica in which a change that waits for a row gets it on every machine.
+func startPatient(t *testing.T, dsn string, inFlight int) *apptest.Replica {
+	t.Helper()
+	return apptest.Run(t, app.Service(), dsn, map[string]string{
+		"DB_LOCK_TIMEOUT": "60s", "DB_STATEMENT_TIMEOUT": "70s", "REQUEST_TIMEOUT": "80s", "SHUTDOWN_TIMEOUT": "90s",
+		"MAX_IN_FLIGHT": strconv.Itoa(inFlight), "LOG_REQUESTS": "none",
+	})
+}
+
 // Changes of every kind of one locked count take a sixth of a replica's permits; the others are refused, and each
 // change of another count is made. Those that waited are applied.
 func TestCallersOfALockedCountTakeNoReplica(t *testing.T) {
 	t.Parallel()
 	const callers, held = 500, 42
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, db := apptest.Run(t, app.Service(), dsn, map[string]string{
-		"DB_LOCK_TIMEOUT": "60s", "DB_STATEMENT_TIMEOUT": "70s", "REQUEST_TIMEOUT": "80s", "SHUTDOWN_TIMEOUT": "90s",
-		"MAX_IN_FLIGHT": "256", "LOG_REQUESTS": "none",
-	}), dbtest.Dial(t, dsn)
+	r, db := startPatient(t, dsn, 256), dbtest.Dial(t, dsn)
 	want(t, "POST", r.API+internalCounts, `{"itemId":"locked"}`, 201, "")
 	want(t, "POST", r.API+internalCounts, `{"itemId":"free"}`, 201, "")
 
@@ -58,4 +65,18 @@ func TestCallersOfALockedCountTakeNoReplica(t *testing.T) {
 			t.Errorf("got %s when the lock was gone", a)
 		}
 	}
+}
+
+// A count that is merely busy is no such case: none of its callers is refused.
+func TestCallersOfAHotCountAreNotRefused(t *testing.T) {
+	t.Parallel()
+	r := startPatient(t, dbtest.Postgres(t, postgres.Migrations()), 1024)
+	want(t, "POST", r.API+internalCounts, `{"itemId":"hot"}`, 201, "")
+	waittest.Together(t, 1000, func(int) error {
+		if a := apptest.Send(t, "POST", r.API+counts+"hot/increase", "", nil); a.Status != http.StatusOK {
+			return fmt.Errorf("got %s", a)
+		}
+		return nil
+	})
+	want(t, "GET", r.API+internalCounts+"/hot", "", 200, `"currentValue":1000,`)
 }

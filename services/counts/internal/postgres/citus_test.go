@@ -57,7 +57,7 @@ func TestRepositoryOnShards(t *testing.T) {
 		"contract/repeated refusals", "contract/repeated create", "contract/repeated delete", "contract/key conflicts",
 		"contract/keys of callers", "contract/keys of no caller", "transactions/refused batches", "transactions/free key",
 		"contention/batches cross", "contention/batches are whole", "contention/batches create", "contention/one of a key",
-		"contention/keys on a hot item")
+		"contention/callers of a key", "contention/keys on a hot item")
 }
 
 // Two replicas change one count and many, also while replies get lost: the sums are exact.

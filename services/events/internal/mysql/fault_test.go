@@ -92,6 +92,36 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
+// TestKilledWorker: a batch is rolled back when its worker's connection is killed in the middle of it.
+func TestKilledWorker(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	proxy := mariaproxy.New(t, dsn)
+	s, other, db := openStore(t, proxy.DSN(dsn), nil), openStore(t, dsn, nil), openPool(t, dsn, nil)
+	for range 20 {
+		if _, err := other.Add(t.Context(), event.New{Pending: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := s.Work(t.Context(), 20, func(event.ID) string {
+		proxy.Drop()
+		return "lost"
+	})
+	if outcome, ours := sqldb.OutcomeOf(err); n != 0 || !ours || outcome != sqldb.NotApplied {
+		t.Errorf("worked %d, %v", n, err)
+	}
+	worked := 0
+	waittest.Eventually(t, "the server has rolled the claim back", func() bool {
+		n, err := other.Work(t.Context(), 100, func(event.ID) string { return "kept" })
+		if err != nil {
+			t.Error(err)
+		}
+		worked += n
+		return worked == 20
+	})
+	wantWhole(t, db)
+}
+
 // TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once, and adds
 // and work go on.
 func TestServerKilled(t *testing.T) {

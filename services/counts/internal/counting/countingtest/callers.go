@@ -2,8 +2,11 @@ package countingtest
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -82,4 +85,26 @@ func keysOfNoCaller(t *testing.T, repo Repo) {
 		}
 	}
 	wantValue(ctx, t, repo, "a", 5)
+}
+
+// callersOfAKey: of many concurrent requests with one key, one for each caller is applied.
+func callersOfAKey(t *testing.T, repo Repo) {
+	ctx := t.Context()
+	const callers, requests = 5, 12
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	var firsts [callers]atomic.Int64
+	waittest.Together(t, callers*requests, func(i int) error {
+		k := of(fmt.Sprint("caller", i%callers), key("k", byte(i%callers)))
+		r, err := repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})})
+		if !r.Replayed {
+			firsts[i%callers].Add(1)
+		}
+		return err
+	})
+	for i := range firsts {
+		if n := firsts[i].Load(); n != 1 {
+			t.Errorf("%d requests of caller %d were the first, want 1", n, i)
+		}
+	}
+	wantValue(ctx, t, repo, "a", callers)
 }

@@ -44,6 +44,7 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/batches are whole":     batchesAreWhole,
 		"contention/batches create":        batchesCreateTogether,
 		"contention/one of a key":          oneOfAKey,
+		"contention/callers of a key":      callersOfAKey,
 		"contention/keys on a hot item":    keysOnAHotItem,
 	}
 
