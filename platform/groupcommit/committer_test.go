@@ -156,12 +156,12 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a request after Close: %v", err)
 	}
 	hold.Rollback()
-	if err := r.Close(t.Context()); err != nil || len(first)+len(others) != queue+1 {
-		t.Errorf("Close: %v, and %d requests were answered before", err, len(first)+len(others))
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
+	r.wantValue(t, "key-0", queue+1)
 	want(t, first, 1, nil)
 	want(t, others, queue, nil)
-	r.wantValue(t, "key-0", queue+1)
 }
 
 // An error of Send goes to the callers, and nothing is applied. A panic, and answers that do not fit, are unknown
