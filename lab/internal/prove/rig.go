@@ -41,7 +41,7 @@ func environ() map[string]string {
 		"DB_LOCK_TIMEOUT": lockWait.String(), "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": lockWait.String(), "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
 		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "RECONCILE_AFTER": "500ms",
-		"LOCK_TTL":     "500ms",                         // less than a replica is frozen, in a double dose too
+		"LOCK_TTL":     "500ms",                         // less than a replica is frozen
 		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4", // so that workers meet
 	}
 }

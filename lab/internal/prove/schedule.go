@@ -70,7 +70,7 @@ const (
 	Distributed Servers = "distributed"
 )
 
-// plan returns the events of a window of length l; a double dose has more of them.
+// plan returns the events of a window of length l; a double dose has more of them, or longer ones.
 type plan func(r *rand.Rand, l time.Duration, dose int) []fault.Event
 
 // The names of the fault windows that other code mentions.
@@ -223,7 +223,7 @@ const (
 	longest = 9 * time.Second
 
 	// Shares of an event's part of the window for which it lasts.
-	threeFifths, half = 0.6, 0.5
+	threeFifths, half, atMost = 0.6, 0.5, 0.8
 )
 
 func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
@@ -250,12 +250,14 @@ func exactly(n int, actions ...fault.Action) plan {
 	}
 }
 
-// lasting lets each event last for a share of its part of the window, and for the limit at most.
+// lasting lets each event last for a share of its part of the window, and for the limit at most. A double dose lasts
+// longer instead of coming more often: an event in a shorter part would not outlast the timeouts.
 func lasting(p plan, share float64, limit time.Duration) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		events := p(r, l, dose)
+		events := p(r, l, 1)
+		part := (l - 2*quiet) / time.Duration(len(events))
+		share := min(share*float64(dose), atMost)
 		for i := range events {
-			part := (l - 2*quiet) / time.Duration(len(events))
 			events[i].For = min(time.Duration(share*float64(part)), limit)
 		}
 		return events
