@@ -14,6 +14,10 @@ const changes = `# Changelog
 
 - Not this.
 
+## 1.11.0 - unreleased
+
+- Nor this.
+
 ## 1.10.0 - 2026-12-01
 
 ### Added: things
@@ -78,6 +82,10 @@ func TestReleaseNotes(t *testing.T) {
 		if got, err := cut(version); err == nil || !strings.Contains(got, "has no section") {
 			t.Errorf("the notes of %q are (%v) %s", version, err, got)
 		}
+	}
+
+	if got, err := cut("1.11.0"); err == nil || !strings.Contains(got, "date its heading first") {
+		t.Errorf("the notes of a version without a date are (%v) %s", err, got)
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // Client calls one counts service. It is safe for concurrent use.
 type Client struct {
 	external, internal *api.Client
-	// keys says that each change gets a generated key unless it has one.
+	// keys says that each change except Create and Delete gets a generated key unless it has one.
 	keys bool
 }
 

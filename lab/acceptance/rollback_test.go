@@ -19,8 +19,8 @@ import (
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "next")
-	if out, err := exec.CommandContext(t.Context(), "../../hack/next-release", root).CombinedOutput(); err != nil {
-		t.Fatalf("next-release: %v\n%s", err, out)
+	if out, err := exec.CommandContext(t.Context(), "../../hack/upgraded-tree", root).CombinedOutput(); err != nil {
+		t.Fatalf("upgraded-tree: %v\n%s", err, out)
 	}
 	next := built(t, root)
 

@@ -21,7 +21,7 @@ func groupProblem(err error) *problem.Error {
 		return problem.NotApplied.New("This replica is shutting down. Nothing was applied; try again.", cause)
 	case errors.Is(err, groupcommit.ErrNoSlot):
 		return problem.NotApplied.New(
-			"The database could not record the change before sending it. Nothing was applied; try again.", cause)
+			"The record of the change's outcome was missing. Nothing was applied; try again.", cause)
 	case errors.Is(err, groupcommit.ErrLeft):
 		return problem.NotApplied.New(
 			"The request's time ran out before it was sent to the database. Nothing was applied; try again.", cause)

@@ -70,7 +70,7 @@ func (Common) Help() map[string]string {
 		"DB_CLUSTER": "none, or citus if DATABASE_URL is a Citus coordinator (counts and iidy only); " +
 			"see docs/scaling.md",
 		"DB_MAX_OPEN_CONNS":    "maximum number of connections of one replica",
-		"DB_LOCK_TIMEOUT":      "how long a statement waits for one lock",
+		"DB_LOCK_TIMEOUT":      "how long a change waits for locked rows, and any other statement for one lock",
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
 		"REQUEST_TIMEOUT":      "how long one request may take; more than DB_STATEMENT_TIMEOUT",
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",

@@ -36,7 +36,7 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 // group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
 	if *glances <= 0 {
-		c.settle(group, make([]*R, len(group)), nil)
+		c.conclude(group, make([]*R, len(group)), nil)
 		return
 	}
 
@@ -77,7 +77,7 @@ func (c *Committer[K, Q, R]) try(
 		}
 		answers, err = make([]*R, len(group)), nil
 	}
-	c.settle(group, answers, err)
+	c.conclude(group, answers, err)
 	return !slices.Contains(answers, nil)
 }
 
@@ -107,9 +107,9 @@ func oneKey[K comparable, Q, R any](group []*call[K, Q, R]) bool {
 	return !slices.ContainsFunc(group, func(w *call[K, Q, R]) bool { return w.key != group[0].key })
 }
 
-// settle answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the
+// conclude answers the callers of a group, with err or each with its own answer. Those whose row is locked, with the
 // answer nil, go to the lane of their key, and a lane whose row was free ends.
-func (c *Committer[K, Q, R]) settle(group []*call[K, Q, R], answers []*R, err error) {
+func (c *Committer[K, Q, R]) conclude(group []*call[K, Q, R], answers []*R, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 

@@ -59,7 +59,8 @@ type Limits struct {
 	Permits          int           // groups under way on each server of a cluster, half as many of locked keys; default 2
 	LockTimeout      time.Duration // limits a request's wait for a locked row; required
 	StatementTimeout time.Duration // the server's statement_timeout; required
-	// Timeout bounds one sending of a group, the look-ups after a lost answer included.
+	// Timeout bounds a group: its sendings and the look-ups together. It starts anew for the rows that are free, and for
+	// the halves of a group.
 	Timeout time.Duration
 
 	// Contention records the waits for locked rows; it may be nil.

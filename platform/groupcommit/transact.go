@@ -18,9 +18,9 @@ import (
 // If fn has called [Attempt.Encode], its own last statement has done so.
 //
 // After a COMMIT whose answer was lost the slot is asked, until ctx's deadline, and the stored result is returned. What
-// surely never commits is run again, three times at most, as it is after a deadlock: fn must have no effects outside
-// the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other errors are
-// those of [sqldb.DB.InTx] and ErrNoSlot.
+// surely never commits is run again, three times at most in all, as it is after a deadlock: fn must have no effects
+// outside the transaction. An error of fn that is not the database's is returned unchanged, after a rollback; other
+// errors are those of [sqldb.DB.InTx] and ErrNoSlot.
 func Transact[R any](
 	ctx context.Context, s *Slots, place string, fn func(ctx context.Context, tx *sqlx.Tx, a *Attempt) (R, error),
 	options ...sqldb.Option,

@@ -42,7 +42,8 @@
 // # Where things are
 //
 // Single statements, reads among them, are in statement.go, InTx is in tx.go, and the
-// look-up of a lost COMMIT in resolve.go. hosts.go says which sessions are accepted, unreplicated.go
+// loop of look-ups after a lost answer in resolve.go; the look-up itself is in
+// groupcommit/outcome.go. hosts.go says which sessions are accepted, unreplicated.go
 // which changes a standby may lack. conn.go, conn_tx.go, rows.go and socket.go are the
 // wrapper, which database/sql calls; errors.go classifies its errors. What differs between
 // the servers is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind

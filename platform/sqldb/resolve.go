@@ -20,11 +20,11 @@ const (
 )
 
 // Resolve finds out what became of a change whose answer was lost, with the error lost of a call that was [Proven]. ask
-// reads on another connection whether the change was made, and makes sure that it never will be when it was not yet. It
-// is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock, one inside
-// the server. A caller that goes away does not end the look-up.
+// finds out, on another connection, whether the change was made, and makes sure that it never will be when it was not
+// yet. It is called again, until ctx's deadline, after an error that may pass: of the connection, a timeout, a lock,
+// one inside the server. A caller that goes away does not end the look-up.
 //
-// A change that surely was not made, and must be all the same, is made by ask in the same way, and counted nowhere.
+// Where lost says NotApplied and the change must be made, ask makes it; this is not counted.
 //
 // Resolve returns nil for a change that was made, an [*Error] with the outcome NotApplied for one that was not, and
 // lost where neither could be found out.

@@ -28,6 +28,6 @@
 // An acknowledged change is committed. When a replica dies, changes that it had
 // not acknowledged may or may not be applied; each is applied at most once. A
 // change of unknown outcome is safe to repeat with its key; without a key it may
-// be counted twice. An error of this package means that nothing was changed. The
-// repository's package documents its other errors.
+// be counted twice. An error of this package means that nothing was changed.
+// groupcommit.Committer.Do and sqldb.Error document the repository's other errors.
 package counting

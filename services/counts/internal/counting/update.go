@@ -10,7 +10,8 @@ import (
 // MaxChanges limits the changes of one Update.
 const MaxChanges = 1000
 
-// Change adds Delta, which is not the smallest int64, to a count.
+// Change changes a count. What Delta is depends on the Operation: the amount that Add adds, which is not the smallest
+// int64, or the value that Create and Set store. Delete ignores it.
 type Change struct {
 	ItemID ItemID
 	Delta  int64

@@ -77,7 +77,7 @@ func (s *Store) newRequest(r counting.Request) request {
 // several reports whether the request locks several counts, so that it must not wait long for one of them.
 func (q request) several() bool { return len(q.ids) > 1 }
 
-func (q request) laneOf() string { return q.lane }
+func (q request) laneKey() string { return q.lane }
 
 // place returns a value of the distribution column. On a cluster, where it matters, a request has one count.
 func (q request) place() string { return q.ids[0] }

@@ -67,7 +67,7 @@ func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 		return nil, err
 	}
 	s.changes, err = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
-		Limits: limits, Name: "counts_change", Key: request.laneOf, Place: request.place, Size: request.size,
+		Limits: limits, Name: "counts_change", Key: request.laneKey, Place: request.place, Size: request.size,
 		Send: s.sendChanges, Transaction: true, Patient: s.patient,
 	})
 	return s, err

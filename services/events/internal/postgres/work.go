@@ -21,7 +21,8 @@ SELECT id, ctid::text AS place
    FOR UPDATE SKIP LOCKED`
 
 // finishSQL moves the claimed events to the processed ones by DELETE and INSERT: see the package's comment. "value IS
-// NULL" selects the partition and makes a repeat harmless.
+// NULL" selects the partition and makes a repeat harmless. The INSERT names every column: one that is left out is lost,
+// also by workers of the previous release during an upgrade.
 const finishSQL = `
 WITH worked AS (
     SELECT id, value

@@ -20,8 +20,8 @@
 // # On failure
 //
 // A change that meets a locked item is rolled back, and tried again until LockTimeout is over (groupcommit.Retry).
-// After a deadlock or a lost request it is repeated, at most three times. If the slot does not tell the outcome before
-// the deadline, the answer is that it is unknown.
+// After a deadlock or a lost request it is sent again, at most three times in all. If the slot does not tell the
+// outcome before the deadline, the answer is that it is unknown.
 //
 // # On Citus
 //

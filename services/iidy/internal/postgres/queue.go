@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// longestWait bounds a change's waits for locked items: in between it holds no lock that others wait for.
-	longestWait = 500 * time.Millisecond
+	// longestTry bounds a change's waits for locked items: in between it holds no lock that others wait for.
+	longestTry = 500 * time.Millisecond
 	// waitingUploads is the part of the replica's requests that may be uploads which wait for a long one, or for a locked
 	// item, as a divisor. It is half of those that may upload.
 	waitingUploads = 8
@@ -36,7 +36,7 @@ func newQueue(o Options) *queue {
 	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
 	conns := o.ungrouped()
 	return &queue{
-		options: o, conns: of(conns), patient: groupcommit.NewPatient(o.Limits, conns/2, longestWait),
+		options: o, conns: of(conns), patient: groupcommit.NewPatient(o.Limits, conns/2, longestTry),
 		long: of(o.BulkInFlight), uploads: of(o.Queue / waitingUploads),
 	}
 }

@@ -29,6 +29,11 @@
 //     passed to the processor, and stored nowhere. No digest contains the code,
 //     because it would tell right codes from wrong ones.
 //
+// # Where a key is checked
+//
+// httpapi/routes.go refuses a missing key, platform/idempotency a malformed one, and
+// request.go one with a card number; postgres/claim.go finds out whether it was used.
+//
 // # On failure
 //
 // No transaction is open while the processor is called. Repeating the request with the
