@@ -21,7 +21,7 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 		LockWait:   min(c.cfg.Patient.FirstWait(), c.cfg.LockTimeout),
 		SkipLocked: c.cfg.Lease != nil, // a lease is not waited for here
 	}
-	c.try(group, first, func(group []*call[K, Q, R], took time.Duration) bool {
+	c.try(group, first, nil, func(group []*call[K, Q, R], took time.Duration) bool {
 		// One key goes to its lane. A wait of LockTimeout, in spite of LockWait, is for the lock of the table.
 		if oneKey(group) || took >= c.cfg.LockTimeout {
 			return false
@@ -35,13 +35,8 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 // commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the
 // group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
-	if *glances <= 0 {
-		c.conclude(group, make([]*R, len(group)), nil)
-		return
-	}
-
 	free := Attempt{LockWait: glance, SkipLocked: true}
-	c.try(group, free, func(group []*call[K, Q, R], _ time.Duration) bool {
+	c.try(group, free, glances, func(group []*call[K, Q, R], _ time.Duration) bool {
 		*glances--
 		if oneKey(group) {
 			return false
@@ -55,13 +50,18 @@ func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
 
 // try sends a group and answers its callers. Where one request may be at fault for an error, it sends the halves
 // instead. When a lock did not come free in time it calls locked, if that is not nil, which returns true if it has
-// answered the callers; otherwise they go to the lanes of their keys. try returns false when a row stayed locked.
+// answered the callers; otherwise they go to the lanes of their keys. Once glances, which may be nil, is used up,
+// nothing more is sent: all go to the lanes. try returns false when a row stayed locked.
 func (c *Committer[K, Q, R]) try(
-	group []*call[K, Q, R], pass Attempt, locked func(group []*call[K, Q, R], took time.Duration) bool,
+	group []*call[K, Q, R], pass Attempt, glances *int, locked func(group []*call[K, Q, R], took time.Duration) bool,
 ) (free bool) {
 	group = c.remaining(group)
-	if len(group) == 0 {
+	switch {
+	case len(group) == 0:
 		return true
+	case glances != nil && *glances <= 0:
+		c.conclude(group, make([]*R, len(group)), nil)
+		return false
 	}
 	begin := time.Now()
 	answers, err := c.send(group, pass)
@@ -69,8 +69,8 @@ func (c *Committer[K, Q, R]) try(
 	switch {
 	case len(group) > 1 && oneAtFault(err):
 		half := len(group) / 2
-		free = c.try(group[:half], pass, locked)
-		return c.try(group[half:], pass, locked) && free
+		free = c.try(group[:half], pass, glances, locked)
+		return c.try(group[half:], pass, glances, locked) && free
 	case isLocked(err):
 		if locked != nil && locked(group, time.Since(begin)) {
 			return false

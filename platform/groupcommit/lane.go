@@ -143,7 +143,7 @@ func (c *Committer[K, Q, R]) serveLane(wait time.Duration) (next time.Duration) 
 		return 0
 	}
 	begin := time.Now()
-	if c.try(group, Attempt{LockWait: lockWait}, nil) {
+	if c.try(group, Attempt{LockWait: lockWait}, nil, nil) {
 		return briefWait
 	}
 	c.pause(begin, lockWait)
