@@ -81,10 +81,6 @@ func (s *story) databaseRestarts(t *T) {
 		if r.Fault != "" {
 			t.Errorf("%s: %s", r.Service, r.Fault)
 		}
-		// Counts may have looked up every answer that it lost.
-		if r.Failed() == 0 && r.Service != targets.Counts {
-			t.Errorf("%s: no request failed, so the load did not meet the restart", r.Service)
-		}
 	}
 
 	// Readiness outlasts 10 s without a database (platform/httpserver). When a server takes longer it may change, once.

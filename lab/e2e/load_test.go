@@ -59,7 +59,8 @@ func newLoad(s settings, service string, rate, clients int) *load {
 		s.tag, rate, clients, service, addresses))}
 }
 
-// begin creates the pods of loads and waits until all run. It attaches their standard inputs, whose end will end them.
+// begin creates the pods of loads, attaches their standard inputs, whose end will end them, and waits until all have
+// begun.
 func begin(t *T, all []*load) {
 	t.Helper()
 	var manifests strings.Builder
@@ -93,6 +94,17 @@ func begin(t *T, all []*load) {
 		if err := l.attach.Start(); err != nil {
 			t.Fatal(err)
 		}
+	}
+
+	// A pod is ready before its load has prepared what it will change.
+	for _, l := range all {
+		eventually(t, time.Minute, func() error {
+			log, err := t.kubectl(t.Context(), "logs", l.name)
+			if err == nil && !strings.Contains(log, "begins") {
+				return fmt.Errorf("%s has not begun: %s", l.name, log)
+			}
+			return err
+		})
 	}
 }
 
@@ -130,11 +142,12 @@ func (l *load) report(t *T) *targets.Report {
 	})
 
 	log := must(t, "logs", l.name)
+	last := log[strings.LastIndex(strings.TrimSpace(log), "\n")+1:]
 	report := new(targets.Report)
-	if err := json.Unmarshal([]byte(log), report); err != nil {
+	if err := json.Unmarshal([]byte(last), report); err != nil {
 		t.Fatalf("%s: %v\n%s", l.name, err, log)
 	}
-	t.Logf("load: %s", strings.TrimSpace(log))
+	t.Logf("load: %s", strings.TrimSpace(last))
 	return report
 }
 

@@ -129,6 +129,7 @@ func newDrive(p process) *cobra.Command {
 }
 
 func runDrive(ctx context.Context, p process, load targets.Load) error {
+	load.Begun = func() { say(p.stderr, "the load on %s begins", load.Service) }
 	report, err := targets.Drive(ctx, load, inputEnd(p.stdin))
 	if err != nil {
 		return err

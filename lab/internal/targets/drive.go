@@ -21,6 +21,8 @@ type Load struct {
 	Rate int
 	// Clients is how many operations are in flight at most.
 	Clients int
+	// Begun is called, if it is not nil, when all is prepared and the first operation is about to begin.
+	Begun func()
 }
 
 // Validate returns an error that names what is out of bounds.
@@ -84,6 +86,9 @@ func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
 	r := &Report{Service: l.Service, NotApplied: map[string]int{}, Unknown: map[string]int{}, Wrong: map[string]int{}}
+	if l.Begun != nil {
+		l.Begun()
+	}
 	began := time.Now()
 	r.load(ctx, l, w, stop)
 	r.Seconds = time.Since(began).Seconds()
