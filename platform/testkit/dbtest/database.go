@@ -116,7 +116,7 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 		return "", err
 	}
 	const digits = 16
-	name := templatePrefix + hash[:digits]
+	name := templatePrefix + hash[:digits] + "_published"
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,6 +167,14 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 		return err
 	}
 
+	// As tools for backups, upgrades and change capture do it: a change of a table without a replica identity fails then.
+	err = onAdmin(ctx, dsn, func(conn *sql.Conn) error {
+		return run(ctx, conn, "CREATE PUBLICATION everything FOR ALL TABLES")
+	})
+	if err != nil {
+		return err
+	}
+
 	// A database with sessions cannot be copied. CREATE DATABASE waits for sessions that are ending.
 	return run(ctx, conn, "ALTER DATABASE "+quoted+" IS_TEMPLATE true ALLOW_CONNECTIONS false")
 }
@@ -198,7 +206,7 @@ func drop(ctx context.Context, conn *sql.Conn, name string) error {
 	return run(ctx, conn, "DROP DATABASE IF EXISTS "+pq.QuoteIdentifier(name)+" WITH (FORCE)")
 }
 
-// onAdmin runs f on one session of the maintenance database.
+// onAdmin runs f on one session of a database, mostly that of maintenance.
 func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) error {
 	connector, err := pq.NewConnector(admin)
 	if err != nil {

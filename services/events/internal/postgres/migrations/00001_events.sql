@@ -37,6 +37,19 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Without a key an UPDATE or DELETE of a published table fails (55000), and tools for backups, upgrades and change
+-- capture publish all tables. The old row goes into the WAL only where wal_level is logical.
+DO $$
+DECLARE
+    part regclass;
+BEGIN
+    ALTER TABLE events.status REPLICA IDENTITY FULL;
+    FOR part IN SELECT relid FROM pg_partition_tree('events.events') LOOP
+        EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', part);
+    END LOOP;
+END
+$$;
 -- +goose StatementEnd
 
 -- A slot proves the outcome of a group of new events whose answer was lost (platform/groupcommit). It needs a key, which
