@@ -98,7 +98,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
 
-	c.readiness = httpserver.NewReadiness(c.db.Ping)
+	c.readiness = httpserver.NewReadiness(c.db.Ping, c.log)
 	c.admin = httpserver.NewAdmin(httpserver.AdminConfig{
 		Addr: c.common.AdminAddr, PProf: c.common.PProf, Gatherer: registry, Readiness: c.readiness,
 	}, c.log)

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -26,7 +27,7 @@ func there(context.Context) error { return nil }
 
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	readiness := NewReadiness(there)
+	readiness := NewReadiness(there, slog.New(slog.DiscardHandler))
 	url := startAdmin(t, false, readiness)
 	client := newClient(t)
 	want := func(path string, status int, part string) {
@@ -57,7 +58,7 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		away func(second int) bool
-		want int // changes: one flip is "not ready" and back
+		want int // changes, each with a line in the log: one flip is "not ready" and back
 	}{
 		"always there":       {func(int) bool { return false }, 0},
 		"2 s":                {func(s int) bool { return 10 <= s && s < 12 }, 0},
@@ -71,13 +72,14 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start, ready, flips := time.Now(), true, 0
+				var lines bytes.Buffer
 				r := NewReadiness(func(ctx context.Context) error {
 					if !c.away(int(time.Since(start) / time.Second)) {
 						return nil
 					}
 					<-ctx.Done() // a database that is away often does not even refuse
 					return ctx.Err()
-				})
+				}, slog.New(slog.NewTextHandler(&lines, nil)))
 				r.Started()
 				go func() { _ = r.Run(t.Context()) }()
 
@@ -89,6 +91,9 @@ func TestReadinessDoesNotFlap(t *testing.T) {
 				}
 				if !ready || flips != c.want {
 					t.Errorf("%d changes, want %d; ready at the end: %t", flips, c.want, ready)
+				}
+				if n := strings.Count(lines.String(), "\n"); n != c.want {
+					t.Errorf("%d lines in the log, want %d:\n%s", n, c.want, &lines)
 				}
 			})
 		})

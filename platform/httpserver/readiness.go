@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -11,29 +12,31 @@ const (
 	pingTimeout = time.Second
 	// freshFor and failuresBeforeUnready keep readiness from flapping. Only if both are exceeded is it likely that
 	// another replica reaches the database and this one does not.
-	freshFor              = 10 * time.Second
+	freshFor              = 9500 * time.Millisecond // so that the tenth ping in a row finds it exceeded
 	failuresBeforeUnready = 3
 )
 
 // Readiness decides whether a replica should get requests: after its start, while it does not drain, once its
-// requirement is met, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
-// failed. An outage shorter than 10 s changes nothing: requests are answered 503 meanwhile, which a service without any
-// ready replica could not do.
+// requirement is met, and while pings of the database, one a second, have not failed for 10 s. An outage shorter than
+// 9 s changes nothing: requests are answered 503 meanwhile, which a service without any ready replica could not do.
 type Readiness struct {
 	ping func(ctx context.Context) error
+	log  *slog.Logger
 
 	mu       sync.Mutex
 	met      func() bool // nil: nothing is required
 	missing  string
 	started  bool
 	draining bool
-	failures int // in a row
+	lost     bool // the database
+	failures int  // in a row
 	success  time.Time
 }
 
-// NewReadiness returns a Readiness that is not ready. ping must return when its context ends.
-func NewReadiness(ping func(ctx context.Context) error) *Readiness {
-	return &Readiness{ping: ping}
+// NewReadiness returns a Readiness that is not ready. ping must return when its context ends. log gets a line with the
+// error when the database is lost, and one when it answers again.
+func NewReadiness(ping func(ctx context.Context) error, log *slog.Logger) *Readiness {
+	return &Readiness{ping: ping, log: log}
 }
 
 // Require keeps the replica unready, with missing as the reason, until met returns true. met must not block, and must
@@ -67,7 +70,7 @@ func (r *Readiness) Ready() (ready bool, why string) {
 		return false, "shutting down"
 	case !r.started:
 		return false, "starting"
-	case r.failures >= failuresBeforeUnready && time.Since(r.success) > freshFor:
+	case r.lost:
 		return false, "the database cannot be reached"
 	case r.met != nil && !r.met():
 		return false, r.missing
@@ -90,6 +93,7 @@ func (r *Readiness) Run(ctx context.Context) error {
 }
 
 func (r *Readiness) check(ctx context.Context) {
+	begin := time.Now()
 	pingCtx, cancel := context.WithTimeout(ctx, pingTimeout)
 	err := r.ping(pingCtx)
 	cancel()
@@ -101,7 +105,16 @@ func (r *Readiness) check(ctx context.Context) {
 	defer r.mu.Unlock()
 	if err != nil {
 		r.failures++
+		if !r.lost && r.failures >= failuresBeforeUnready && begin.Sub(r.success) > freshFor {
+			r.lost = true
+			r.log.WarnContext(ctx, "the database cannot be reached", slog.Any("error", err))
+		}
 		return
+	}
+
+	if r.lost {
+		r.lost = false
+		r.log.InfoContext(ctx, "the database answers again")
 	}
 	r.failures = 0
 	r.success = time.Now()

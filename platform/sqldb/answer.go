@@ -21,7 +21,7 @@ type reply struct {
 	unknown bool
 	// readOnly says that the session takes no changes.
 	readOnly bool
-	// refused says that it refuses a login: waiting does not repair that.
+	// refused says that, as the answer to a login, it names what waiting does not repair.
 	refused bool
 	// shown says that MySQL's message can be logged: it holds names of the operator or of
 	// the program, and no values.

@@ -19,19 +19,32 @@ const (
 	stateQueryCanceled        = "57014"
 )
 
-// postgresReply classifies an answer of PostgreSQL. One that ends the session (FATAL)
-// proves nothing about a COMMIT.
+// postgresReply classifies an answer of PostgreSQL. One that ends the session proves
+// nothing about a COMMIT.
 func postgresReply(answer *pq.Error) reply {
 	state := string(answer.Code)
+	reason := reasonOf(state)
 	return reply{
-		reason:     reasonOf(state),
+		reason:     reason,
 		sqlState:   state,
 		constraint: answer.Constraint,
-		inDoubt:    answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic,
+		inDoubt:    endsSession(answer),
 		unknown:    state == "40003" || state == "08007", // statement completion, transaction resolution unknown
 		readOnly:   state == stateReadOnlyTransaction,
-		refused:    class(state) == "28" || class(state) == "3D",
+		refused:    reason == Other,
 	}
+}
+
+// endsSession reports whether an answer ends the session, or may do so: its severity, FATAL or PANIC, is in the
+// language of the server's lc_messages, and the driver drops the field that never is.
+func endsSession(answer *pq.Error) bool {
+	state := string(answer.Code)
+	switch class(state) {
+	case "58", "XX": // system error, internal error
+		return true
+	}
+	return strings.HasPrefix(state, "57P") || state == "25P03" || state == "25P04" || // timeouts of the transaction
+		answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic
 }
 
 // reasonOf returns the reason of a SQLSTATE of PostgreSQL.
@@ -45,7 +58,7 @@ func reasonOf(state string) Reason {
 		return Timeout
 	case "53300": // too many connections
 		return Overloaded
-	case stateReadOnlyTransaction, "25P03": // idle_in_transaction_session_timeout
+	case stateReadOnlyTransaction, "25P03", "25P04": // idle_in_transaction_session_timeout, transaction_timeout
 		return Connection
 	case "57P04": // database dropped
 		return Other

@@ -183,8 +183,8 @@ func (c *conn) classifyCall(err error, sentBefore uint64) error {
 		return err
 	}
 	c.recordFailure(err)
-	if r, ok := answered(err); ok && r.readOnly {
-		c.broken = true // the next connection may find a server that takes changes
+	if r, ok := answered(err); ok && (r.readOnly || r.inDoubt) {
+		c.broken = true // the session has ended, or the next one may find a server that takes changes
 	}
 
 	unsent := c.socket.written.Load() == sentBefore

@@ -107,6 +107,9 @@ func Classify(err error, sent bool) *Error {
 	if !ok {
 		return nil
 	}
+	if r.reason == Other && isType[*connectError](err) {
+		r.reason = Connection // whatever the server has refused: no session, no change
+	}
 
 	e := &Error{Outcome: NotApplied, Reason: r.reason, SQLState: r.sqlState, Constraint: r.constraint, err: err}
 	if r.unknown || r.inDoubt && sent && !aborted(err) {

@@ -31,6 +31,7 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	refused := &connectError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	login := func(state string) error { return &connectError{answer(state, "FATAL")} }
 	for name, c := range map[string]struct {
 		err     error
 		sent    bool
@@ -45,6 +46,9 @@ func TestClassify(t *testing.T) {
 		"too many connections":      {answer("53300", "FATAL"), false, NotApplied, Overloaded, "OVERLOADED"},
 		"starting up":               {answer("57P03", "FATAL"), false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
 		"terminated while it ran":   {answer("57P01", "FATAL"), true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"terminated, in Russian":    {answer("57P01", "ВАЖНО"), true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"no disk, in Russian":       {answer("58030", "ПАНИКА"), true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"internal error":            {answer("XX000", "ОШИБКА"), true, Unknown, Other, "OUTCOME_UNKNOWN"},
 		"disk full":                 {answer("53100", "ERROR"), true, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
 		"a standby":                 {answer("25006", "ERROR"), true, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
 		"completion unknown":        {answer("40003", "ERROR"), true, Unknown, Other, "OUTCOME_UNKNOWN"},
@@ -55,6 +59,9 @@ func TestClassify(t *testing.T) {
 		"no such table":             {answer("42P01", "ERROR"), true, NotApplied, Other, ""},
 		"a state of one character":  {answer("5", "ERROR"), true, NotApplied, Other, ""},
 		"refused dial":              {refused, false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"login refused":             {login("28000"), false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"CONNECT revoked":           {login("42501"), false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"connections used up":       {login("53300"), false, NotApplied, Overloaded, "OVERLOADED"},
 		"reset before":              {reset, false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
 		"reset after":               {reset, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
 		"lost":                      {&lostError{driver.ErrBadConn}, true, Unknown, Connection, "OUTCOME_UNKNOWN"},

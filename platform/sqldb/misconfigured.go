@@ -14,8 +14,8 @@ import (
 // Misconfigured reports whether err is a failure to connect that waiting does not
 // repair: a server without TLS where sslmode requires it, a certificate that does not
 // verify, on either side, a file named by the URL that cannot be read, or a login that the server
-// refuses (classes 28 and 3D: a wrong password, an unknown role or database). To a
-// request each of them is a database that is unavailable; a program that starts
+// refuses (a wrong password, an unknown role or database, a missing right to connect).
+// To a request each of them is a database that is unavailable; a program that starts
 // should report it and exit.
 func Misconfigured(err error) bool {
 	failed, ok := errors.AsType[*connectError](err)

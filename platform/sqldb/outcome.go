@@ -26,7 +26,7 @@ type Reason uint8
 const (
 	// Other is an answer of the server that points at a mistake in the program.
 	Other Reason = iota
-	// Connection is a database that cannot be reached, refuses to work (starting,
+	// Connection is a database that cannot be reached, refuses the login or to work (starting,
 	// stopping, read only, out of disk) or went away before it answered.
 	Connection
 	// Overloaded is a server or a pool without a free connection.
