@@ -76,18 +76,36 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// TestRotationDuringPause: a token of a new key is not refused for good because another one has just used up the pause.
+func TestRotationDuringPause(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}}
+	inBubble(t, p, func(t *testing.T, s *keySet) {
+		time.Sleep(pause)
+		if _, why := s.find(t.Context(), "invented"); why != reasonSignature {
+			t.Errorf("an invented key: %q", why)
+		}
+		p.ids = []string{"a", "b"}
+		time.Sleep(pause / 2)
+		s.wantAll(t, "b", reasonKeys)
+		time.Sleep(pause / 2)
+		s.wantAll(t, "b", "")
+	})
+}
+
 // TestFlood: however many tokens name keys that do not exist, the issuer is asked once in each pause.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	p := &publisher{ids: []string{"a"}}
 	inBubble(t, p, func(t *testing.T, s *keySet) {
 		for range 5 {
-			s.wantAll(t, "x", reasonSignature)
-			s.wantAll(t, "y", reasonSignature)
 			time.Sleep(pause)
+			s.wantAll(t, "x", reasonSignature)
+			time.Sleep(time.Millisecond)
+			s.wantAll(t, "y", reasonKeys)
 		}
-		if p.fetches != 5 {
-			t.Errorf("%d fetches in five pauses", p.fetches)
+		if p.fetches != 6 {
+			t.Errorf("%d fetches in six pauses", p.fetches)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func sentences() map[reason]string {
 		reasonAudience:  "The token is for another audience.",
 		reasonExpired:   "The token has expired.",
 		reasonEarly:     "The token is not valid yet.",
-		reasonKeys: "This replica cannot fetch the issuer's keys, so it cannot verify the token. " +
+		reasonKeys: "This replica cannot fetch the token's key at the moment, so it cannot verify the token. " +
 			"Nothing was applied; try again.",
 		reasonPolicy: "The policy does not allow the caller to send this request.",
 	}
