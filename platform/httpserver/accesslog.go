@@ -19,9 +19,9 @@ const (
 // slowRequest is the duration from which LOG_REQUESTS=errors logs a request.
 const slowRequest = time.Second
 
-// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes per code for answers 401, 403, 502, 503 and 504: an
-// overload, a database outage or a rejected caller produces thousands of similar answers a second. The metrics count
-// all of them. The bound applies per code, so that none hides another.
+// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes per code, for all but 500: an overload, a database
+// outage or a client's mistake produces thousands of similar answers a second, and no client must be able to fill the
+// disk. The metrics count all of them. The bound applies per code, so that none hides another.
 const linesPerSecond = 10
 
 // log writes at most one line about the request, with the route's template and never the path.
@@ -38,19 +38,17 @@ func (s *Server) logged(r *request, status int, took time.Duration) (omitted int
 	switch {
 	case status == http.StatusInternalServerError || s.cfg.LogRequests == logAll:
 		return 0, true
-	case s.cfg.LogRequests == logNone:
+	case s.cfg.LogRequests == logNone, status < http.StatusBadRequest && took <= slowRequest:
 		return 0, false
-	case status > http.StatusInternalServerError || status == http.StatusUnauthorized || status == http.StatusForbidden:
-		// A replica that sheds load must not spend it on the log. There are about a dozen codes.
-		sparse, known := s.sparse.Load(r.code())
-		if !known {
-			sparse, _ = s.sparse.LoadOrStore(r.code(), telemetry.NewSparse(linesPerSecond, time.Second))
-		}
-
-		lines, _ := sparse.(*telemetry.Sparse) // it holds nothing else
-		return lines.Allow()
 	}
-	return 0, status >= http.StatusBadRequest || took > slowRequest
+
+	// There are about two dozen codes, and none for a slow answer.
+	sparse, known := s.sparse.Load(r.code())
+	if !known {
+		sparse, _ = s.sparse.LoadOrStore(r.code(), telemetry.NewSparse(linesPerSecond, time.Second))
+	}
+	lines, _ := sparse.(*telemetry.Sparse) // it holds nothing else
+	return lines.Allow()
 }
 
 func (s *Server) attributes(r *request, status int, took time.Duration, size int64, omitted int) []slog.Attr {
