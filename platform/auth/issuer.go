@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -46,8 +48,8 @@ func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	url := strings.TrimSuffix(i.Issuer, "/") + "/.well-known/openid-configuration"
-	if err := i.get(ctx, client, url, &configuration); err != nil {
+	address := strings.TrimSuffix(i.Issuer, "/") + "/.well-known/openid-configuration"
+	if err := i.get(ctx, client, address, &configuration); err != nil {
 		return nil, fmt.Errorf("the issuer's configuration: %w", err)
 	}
 	if configuration.Issuer != i.Issuer {
@@ -57,7 +59,7 @@ func (i issuer) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := i.get(ctx, client, configuration.Keys, &set); err != nil {
+	if err := i.get(ctx, client, cmp.Or(i.KeysURL, configuration.Keys), &set); err != nil {
 		return nil, fmt.Errorf("the issuer's keys: %w", err)
 	}
 
@@ -95,10 +97,10 @@ func (i issuer) client() (*http.Client, error) {
 	}, nil
 }
 
-// get decodes the JSON at the URL into dst. It uses TLS only, sends the replica's token, and fails unless the answer is
-// 200. No text of the answer is in its error, which is logged.
-func (i issuer) get(ctx context.Context, client *http.Client, url string, dst any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// get decodes the JSON at the address into dst. It uses TLS only, sends the replica's token to the hosts that the
+// configuration names, and fails unless the answer is 200. No text of the answer is in its error, which is logged.
+func (i issuer) get(ctx context.Context, client *http.Client, address string, dst any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("the URL: %w", err)
 	}
@@ -106,7 +108,7 @@ func (i issuer) get(ctx context.Context, client *http.Client, url string, dst an
 		return fmt.Errorf("%s is not fetched: keys must come over https", request.URL.Redacted())
 	}
 
-	if i.TokenFile != "" {
+	if i.TokenFile != "" && (address == i.KeysURL || request.URL.Host == hostOf(i.Issuer)) {
 		token, err := os.ReadFile(i.TokenFile)
 		if err != nil {
 			return fmt.Errorf("AUTH_TOKEN_FILE: %w", err)
@@ -127,4 +129,13 @@ func (i issuer) get(ctx context.Context, client *http.Client, url string, dst an
 		return fmt.Errorf("not JSON: %w", err)
 	}
 	return nil
+}
+
+// hostOf returns the host of a URL, with its port if it has one; "" if it cannot be read.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }

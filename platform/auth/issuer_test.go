@@ -73,6 +73,31 @@ func TestKeysAreRefused(t *testing.T) {
 	}
 }
 
+// TestTokenForTheIssuerAlone: a host that the issuer's configuration names gets no token, one that ours names does.
+func TestTokenForTheIssuerAlone(t *testing.T) {
+	t.Parallel()
+	i, other := authtest.New(t), authtest.New(t)
+	i.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.URL, other.URL+"/keys")
+		return true
+	})
+	var token string
+	other.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		token = r.Header.Get("Authorization")
+		return false
+	})
+	s := issuer{Issuer: i.URL, CAFile: i.CAFile, TokenFile: filepath.Join(t.TempDir(), "token")}
+	if err := os.WriteFile(s.TokenFile, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{"": "", other.URL + "/keys": "Bearer secret"} {
+		s.KeysURL = url
+		if _, err := s.fetch(t.Context()); err != nil || token != want {
+			t.Errorf("AUTH_KEYS_URL=%s: the other host got %q, want %q; %v", url, token, want, err)
+		}
+	}
+}
+
 // TestTokenForTheIssuer: both requests carry the token of the file, as it is at that time.
 func TestTokenForTheIssuer(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ func TestCommonHasTheDefaultsOfTheDesign(t *testing.T) {
 		"DB_STATEMENT_TIMEOUT 8s REQUEST_TIMEOUT 10s SHUTDOWN_TIMEOUT 20s SHUTDOWN_DELAY 0s MIGRATE_ON_START true " +
 		"MIGRATE_DATABASE_URL a MIGRATE_TIMEOUT 5m HTTP_ADDR :8080 ADMIN_ADDR :9090 PPROF false MAX_BODY " +
 		"64KiB MAX_IN_FLIGHT 1024 " +
-		"AUTH off AUTH_ISSUER token: AUTH_AUDIENCE rowlock AUTH_CA_FILE token: AUTH_TOKEN_FILE token: AUTH_POLICY token: " +
+		"AUTH off AUTH_ISSUER token: AUTH_KEYS_URL token: AUTH_AUDIENCE rowlock AUTH_CA_FILE token: AUTH_TOKEN_FILE token: AUTH_POLICY token: " +
 		"LOG_LEVEL info LOG_FORMAT json LOG_REQUESTS errors"
 	var got []string
 	for line := range strings.Lines(config.Usage(&config.Common{})) {

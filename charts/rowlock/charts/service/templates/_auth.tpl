@@ -63,6 +63,8 @@ serviceAccountToken:
 - name: AUTH_POLICY
   value: /etc/auth-policy/policy.yaml
 {{- if not .Values.global.auth.publicIssuer }}
+- name: AUTH_KEYS_URL # where every cluster has them; the issuer's configuration may name the API server by its address
+  value: https://kubernetes.default.svc/openid/v1/jwks
 - name: AUTH_CA_FILE
   value: /etc/auth-issuer/ca.crt
 - name: AUTH_TOKEN_FILE
