@@ -25,6 +25,8 @@ type Common struct {
 	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"8s" min:"1ms"`
 	// RequestTimeout is the deadline of a request's context.
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
+	// IdleTimeout closes a client's connection without requests.
+	IdleTimeout time.Duration `env:"IDLE_TIMEOUT" envDefault:"10m" min:"1s" max:"24h"`
 	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms"`
 	// ShutdownDelay is the time for which a replica that is no longer ready still accepts requests.
@@ -73,6 +75,7 @@ func (Common) Help() map[string]string {
 		"DB_LOCK_TIMEOUT":      "how long a change waits for locked rows, and any other statement for one lock",
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
 		"REQUEST_TIMEOUT":      "how long one request may take; more than DB_STATEMENT_TIMEOUT",
+		"IDLE_TIMEOUT":         "close a client's connection without requests after this; more than a balancer keeps its own",
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
 		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
 			"SHUTDOWN_TIMEOUT",
@@ -89,7 +92,7 @@ func (Common) Help() map[string]string {
 
 		"LOG_LEVEL":    "debug, info, warn or error",
 		"LOG_FORMAT":   "json or text",
-		"LOG_REQUESTS": "all, errors (4xx, 5xx, slower than 1s; of 401, 403, 502 to 504 ten a second each) or none",
+		"LOG_REQUESTS": "all, errors (4xx, 5xx, slower than 1s; ten a second of each code but 500) or none",
 	}
 }
 

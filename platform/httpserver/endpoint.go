@@ -14,8 +14,6 @@ import (
 const (
 	// readHeaderTimeout closes a connection whose header arrives too slowly.
 	readHeaderTimeout = 5 * time.Second
-	// idleTimeout closes a connection without further requests.
-	idleTimeout = 60 * time.Second
 	// bodyGrace is how much longer than the request's timeout its body may take. answerGrace is larger, so that a request
 	// with a late body still gets an answer.
 	bodyGrace   = 5 * time.Second
@@ -43,7 +41,7 @@ func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *end
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       defaultRequestTimeout + bodyGrace,
 			WriteTimeout:      defaultRequestTimeout + answerGrace,
-			IdleTimeout:       idleTimeout,
+			IdleTimeout:       defaultIdleTimeout,
 			MaxHeaderBytes:    maxHeader - netHTTPHeaderGap,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},

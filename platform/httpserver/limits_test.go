@@ -43,6 +43,10 @@ func TestDeadlinesOfTheConnection(t *testing.T) {
 	if f.http.ReadTimeout <= time.Minute || f.http.WriteTimeout <= f.http.ReadTimeout {
 		t.Errorf("a body has %s, its answer %s", f.http.ReadTimeout, f.http.WriteTimeout)
 	}
+	if own := newFixture(t, Config{IdleTimeout: time.Hour}); f.http.IdleTimeout != 10*time.Minute ||
+		own.http.IdleTimeout != time.Hour {
+		t.Errorf("an idle connection has %s, or %s instead of an hour", f.http.IdleTimeout, own.http.IdleTimeout)
+	}
 }
 
 func TestBodyLimit(t *testing.T) {

@@ -34,10 +34,13 @@ type Config struct {
 	MaxLasting int
 	// RequestTimeout is the deadline of a request's context. Defaults to 10 s.
 	RequestTimeout time.Duration
+	// IdleTimeout closes a connection without requests. Defaults to 10 min. A balancer that keeps connections for longer
+	// sends requests into ones that are being closed.
+	IdleTimeout time.Duration
 	// ShutdownDelay is the time for which Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
 	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none. Defaults to errors, which logs at most ten lines a
-	// second for each code of 401, 403, 502, 503 and 504. A 500 is always logged: it is a bug or worse.
+	// second for each code. A 500 is always logged: it is a bug or worse.
 	LogRequests string
 	// Docs holds the contract; without it no documentation is served.
 	Docs Docs
@@ -77,6 +80,7 @@ const (
 	defaultMaxBody        = 64 << 10
 	defaultMaxInFlight    = 1024
 	defaultRequestTimeout = 10 * time.Second
+	defaultIdleTimeout    = 10 * time.Minute
 )
 
 // withDefaults replaces zeros with defaults.
@@ -86,6 +90,7 @@ func (c Config) withDefaults() Config {
 	share := max(c.MaxInFlight/lastingShare, 1)
 	c.MaxLasting = min(cmp.Or(c.MaxLasting, share), share)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, defaultRequestTimeout)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
 	c.LogRequests = cmp.Or(c.LogRequests, logErrors)
 	return c
 }
@@ -145,6 +150,7 @@ func New(cfg Config, deps Deps) (_ *Server, err error) {
 	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s, deps.Log)
 	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
 	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
+	s.http.IdleTimeout = cfg.IdleTimeout
 	s.http.ConnContext = limitSendBuffer
 	if len(cfg.Docs.OpenAPI) > 0 {
 		if err := s.serveDocs(cfg.Docs); err != nil {
