@@ -25,10 +25,28 @@ func source(r *http.Request) (attempt.Source, error) {
 	if err := httpserver.CheckEncoding(r.Header); err != nil {
 		return nil, err
 	}
-	if httpserver.IsJSON(r.Header) {
-		return &members{strings: strictjson.NewStrings(r.Body, fieldItems, attempt.MaxBytes)}, nil
+	body := bufio.NewReaderSize(r.Body, lineBuffer)
+	if err := skipByteOrderMark(body); err != nil {
+		return nil, err
 	}
-	return &lines{body: bufio.NewReaderSize(r.Body, lineBuffer)}, nil
+	if httpserver.IsJSON(r.Header) {
+		return &members{strings: strictjson.NewStrings(body, fieldItems, attempt.MaxBytes)}, nil
+	}
+	return &lines{body: body}, nil
+}
+
+// skipByteOrderMark skips the mark with which Windows begins a file in UTF-8, and refuses a body in UTF-16. An error of
+// the body comes again when it is read.
+func skipByteOrderMark(body *bufio.Reader) error {
+	const utf8Mark, bigEndian, littleEndian = "\xEF\xBB\xBF", "\xFE\xFF", "\xFF\xFE"
+	begin, _ := body.Peek(len(utf8Mark))
+	switch {
+	case string(begin) == utf8Mark:
+		_, _ = body.Discard(len(utf8Mark)) // it is in the buffer
+	case bytes.HasPrefix(begin, []byte(bigEndian)), bytes.HasPrefix(begin, []byte(littleEndian)):
+		return problem.InvalidField.New("The body is in UTF-16; send UTF-8. Nothing was applied.")
+	}
+	return nil
 }
 
 // lineBuffer is the number of bytes of a text that are read at once, more than the longest item.
