@@ -167,7 +167,7 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, IdleTimeout: common.IdleTimeout,
 		ShutdownDelay: common.ShutdownDelay,
-		LogRequests: common.LogRequests, Docs: docs,
+		LogRequests:   common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 		Guard: c.guard, Right: c.settings.Right,

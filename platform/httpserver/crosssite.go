@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,6 +23,21 @@ func refuseCrossSite() echo.MiddlewareFunc {
 			}
 			return next(c)
 		}
+	}
+}
+
+// refuseOverride is middleware that refuses a header which asks for another method than the request's, as frameworks
+// define for clients that cannot send DELETE: the request would be taken for what its own method says.
+func refuseOverride(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+			if other := c.Request().Header.Get(name); other != "" && !strings.EqualFold(other, c.Request().Method) {
+				leaveBody(c)
+				return problem.InvalidField.New("The method cannot be set by a header. Nothing was applied.",
+					problem.Field(name))
+			}
+		}
+		return next(c)
 	}
 }
 

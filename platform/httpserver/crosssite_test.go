@@ -52,3 +52,18 @@ func TestCrossSite(t *testing.T) {
 		t.Errorf("%d requests were handled, want those of GET and HEAD", handled)
 	}
 }
+
+// A header that asks for another method is refused before the handler, and one that repeats the method is not.
+func TestMethodOverride(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.handle(http.MethodPost, "/", answer)
+	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+		if w := f.do(t, "POST", "/", "", name, "DELETE"); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if w := f.do(t, "POST", "/", "", name, "post"); w.Code != http.StatusOK {
+			t.Errorf("%s with the same method: %d %s", name, w.Code, w.Body)
+		}
+	}
+}

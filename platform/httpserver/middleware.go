@@ -26,6 +26,7 @@ func (s *Server) use() {
 		s.observe,         // span, metrics and log line, by route template; turns an error into the answer
 		s.authorize,       // no valid token: 401; no rule allows the caller: 403
 		refuseCrossSite(), // a change sent by a page of another origin: 403
+		refuseOverride,    // another method in a header: 400
 		s.timeout,         // REQUEST_TIMEOUT becomes the deadline of the context, in a copy of the request
 		s.limitBody(),     // above MAX_BODY: 413
 		s.admit,           // reads the body, or the first part of a long one, within 5 s; above MAX_IN_FLIGHT: 503

@@ -12,6 +12,7 @@ import (
 // Defines values for BatchAction.
 const (
 	BatchActionClaim     BatchAction = "claim"
+	BatchActionDelete    BatchAction = "delete"
 	BatchActionExtend    BatchAction = "extend"
 	BatchActionIncrement BatchAction = "increment"
 	BatchActionRelease   BatchAction = "release"
@@ -21,6 +22,8 @@ const (
 func (e BatchAction) Valid() bool {
 	switch e {
 	case BatchActionClaim:
+		return true
+	case BatchActionDelete:
 		return true
 	case BatchActionExtend:
 		return true
@@ -51,6 +54,7 @@ func (e ItemAction) Valid() bool {
 // Defines values for ChangeItemsParamsAction.
 const (
 	ChangeItemsParamsActionClaim     ChangeItemsParamsAction = "claim"
+	ChangeItemsParamsActionDelete    ChangeItemsParamsAction = "delete"
 	ChangeItemsParamsActionExtend    ChangeItemsParamsAction = "extend"
 	ChangeItemsParamsActionIncrement ChangeItemsParamsAction = "increment"
 	ChangeItemsParamsActionRelease   ChangeItemsParamsAction = "release"
@@ -60,6 +64,8 @@ const (
 func (e ChangeItemsParamsAction) Valid() bool {
 	switch e {
 	case ChangeItemsParamsActionClaim:
+		return true
+	case ChangeItemsParamsActionDelete:
 		return true
 	case ChangeItemsParamsActionExtend:
 		return true
@@ -97,6 +103,7 @@ type Changed struct {
 	Incremented *int64              `json:"incremented,omitempty"`
 	Extended    *int64              `json:"extended,omitempty"`
 	Released    *int64              `json:"released,omitempty"`
+	Deleted     *int64              `json:"deleted,omitempty"`
 	Claim       *openapi_types.UUID `json:"claim,omitempty"`
 	LeaseUntil  *time.Time          `json:"lease_until,omitempty"`
 	Listentries *[]Entry            `json:"listentries,omitempty"`

@@ -79,6 +79,8 @@ func TestEveryCall(t *testing.T) {
 			s.want("GET", items, "", h, 200, say(
 				"items 5\nclaimed 0\nattempts 0 4\nattempts 1 0\nattempts 2 1\nattempts 3 0\nattempts 4 0\nattempts 5+ 0",
 				`{"items":5,"claimed":0,"attempts":{"0":4,"1":0,"2":1,"3":0,"4":0,"5+":0}}`))
+			s.want("POST", batch+"?action=delete", f.items("h", "nothing"), h, 200, say("DELETED 1", `{"deleted":1}`))
+			s.want("POST", batch, f.items("h"), h, 201, say("ADDED 1", `{"added":1}`))
 			s.want("DELETE", batch+"?min_attempts=2", "", h, 200, say("DELETED 1", `{"deleted":1}`))
 
 			a := s.do("POST", batch+"?action=claim&count=2&lease=60s", "", h)
@@ -151,15 +153,17 @@ func TestLines(t *testing.T) {
 	long := strings.Repeat("x", 2000-len("downloads"))
 	s := onDatabase(t)
 	for body, want := range map[string][]string{
-		"a\nb\nc":                 {"a", "b", "c"},
-		"\n\na\n\n\nb\n":          {"a", "b"},
-		"a\r\nb\r\n\r\n":          {"a", "b"},
-		"b\r\r\n\r":               {"b"},
-		" a \n\tb\t\n  \n":        {"\tb\t", "  ", " a "},
-		"ä\n🦀\nb b":               {"b b", "ä", "🦀"},
-		long + "\r\n" + "a\n":     {"a", long},
-		"\n":                      nil,
-		"action=increment\na=b&c": {"a=b&c", "action=increment"},
+		"a\nb\nc":                   {"a", "b", "c"},
+		"\n\na\n\n\nb\n":            {"a", "b"},
+		"a\r\nb\r\n\r\n":            {"a", "b"},
+		"b\r\r\n\r":                 {"b"},
+		" a \n\tb\t\n  \n":          {"\tb\t", "  ", " a "},
+		"ä\n🦀\nb b":                 {"b b", "ä", "🦀"},
+		long + "\r\n" + "a\n":       {"a", long},
+		"\n":                        nil,
+		"\ufeffa\n\ufeffb\nc\ufeff": {"a", "c\ufeff", "\ufeffb"}, // the mark of Windows, at the start alone
+		"\ufeff":                    nil,
+		"action=increment\na=b&c":   {"a=b&c", "action=increment"},
 	} {
 		s.want("POST", batch, body, form, 201, "ADDED "+strconv.Itoa(len(want)))
 		var lines []string

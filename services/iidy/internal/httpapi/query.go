@@ -28,6 +28,7 @@ const (
 // The values of action. Without it items are added.
 const (
 	actionIncrement = "increment"
+	actionDelete    = "delete"
 	actionClaim     = "claim"
 	actionExtend    = "extend"
 	actionRelease   = "release"

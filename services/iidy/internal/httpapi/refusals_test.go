@@ -21,6 +21,7 @@ func TestBadItems(t *testing.T) {
 			"a\n\n" + long + "\nb": {"ITEM_TOO_LONG", "line 3"},
 			"a\r\n" + endless:      {"ITEM_TOO_LONG", "line 2"},
 			"a\nb\nc\rd\n":         {"INVALID_FIELD", "line 3"},
+			"\xff\xfea\x00\n\x00":  {"INVALID_FIELD", ""}, // UTF-16
 		} {
 			s.refused(change.method, change.path, body, plain, 400, want[0], want[1])
 		}
@@ -76,7 +77,7 @@ func TestBadParameters(t *testing.T) {
 		"POST BATCH?action=claim&lease=60s": "count", "POST BATCH?action=claim&count=0&lease=60s": "count",
 		"POST BATCH?action=claim&count=1": "lease", "POST BATCH?action=claim&count=1&lease=60": "lease",
 		"POST BATCH?action=claim&count=1&lease=13h": "lease", "POST BATCH?action=claim&count=1&lease=1s&CLAIM": "claim",
-		"POST BATCH?action=extend&lease=1s": "claim", "POST BATCH?action=extend&CLAIM": "lease",
+		"POST BATCH?action=delete": "min_attempts", "POST BATCH?action=extend&lease=1s": "claim", "POST BATCH?action=extend&CLAIM": "lease",
 		"POST BATCH?action=extend&count=1&lease=1s&CLAIM": "count", "POST BATCH?action=release": "claim",
 		"POST BATCH?action=release&claim=nonsense": "claim", "POST BATCH?action=release&count=1&CLAIM": "count",
 		"DELETE BATCH": "min_attempts", "DELETE BATCH?CLAIM": "min_attempts", "DELETE BATCH?min_attempts=": "min_attempts",

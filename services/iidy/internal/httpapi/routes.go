@@ -45,9 +45,10 @@ func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.
 
 	const batch = batchPath + ":list"
 	e.GET(batch, h.route("page", h.page))
-	e.POST(batch, h.routeByAction("must be increment, claim, extend or release, or left out", map[string]operation{
+	e.POST(batch, h.routeByAction("must be increment, delete, claim, extend or release, or left out", map[string]operation{
 		"":              {"add_batch", h.applyBatch(attempt.Add)},
 		actionIncrement: {"increment_batch", h.applyBatch(attempt.Increment)},
+		actionDelete:    {"delete_batch", h.deleteBatch},
 		actionClaim:     {"claim", h.claim},
 		actionExtend:    {"extend", h.extendClaim},
 		actionRelease:   {"release", h.releaseClaim},
@@ -99,20 +100,27 @@ func (h handlers) routeByAction(want string, operations map[string]operation) ec
 }
 
 // deleteBatchOrAbandon deletes the items of the body, or with min_attempts the items with at least that many attempts.
-// It requires one of the two: a request whose body was lost must not delete anything.
 func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 	q := readQuery(c.Request())
-	body := c.Request().ContentLength != 0 // httpserver knows the length of a short one
 	switch abandon := q.values.Has(paramMinAttempts); {
-	case abandon && body:
+	case !abandon:
+		return h.run(c, q, operation{"delete_batch", h.deleteBatch})
+	case hasBody(c):
 		q.fail(badParam(paramMinAttempts, "replaces a body; send one of the two"))
-	case abandon:
-		return h.run(c, q, operation{"abandon", h.abandon})
-	case body:
-		return h.run(c, q, operation{"delete_batch", h.applyBatch(attempt.Delete)})
-	default:
-		q.fail(problem.InvalidField.New("There is nothing to delete: send items, or the parameter min_attempts.",
-			problem.Field(paramMinAttempts)))
+		return q.end()
 	}
-	return q.end()
+	return h.run(c, q, operation{"abandon", h.abandon})
 }
+
+// deleteBatch deletes the items of the body. A request without one is refused: a proxy may have dropped it.
+func (h handlers) deleteBatch(c echo.Context, q *query) error {
+	if !hasBody(c) {
+		q.fail(problem.InvalidField.New("There is nothing to delete: send items, or DELETE with the parameter min_attempts.",
+			problem.Field(paramMinAttempts)))
+		return q.end()
+	}
+	return h.applyBatch(attempt.Delete)(c, q)
+}
+
+// hasBody reports whether the request has a body. The length of a short one is known.
+func hasBody(c echo.Context) bool { return c.Request().ContentLength != 0 }
