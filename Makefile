@@ -49,7 +49,7 @@ test: build ## Test all modules with the race detector (PKG=./services/counts/..
 	@race="$$(hack/race)" || exit; \
 	gotestsum="$(call tool,gotestsum)" || \
 		{ echo "make test: gotestsum cannot be built here (see above); the first build needs the Go module proxy." >&2; exit 1; }; \
-	set -x; ROWLOCK_BINARIES=$(CURDIR)/bin ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
+	set -x; ROWLOCK_BINARIES="$(CURDIR)/bin" ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
 		$$race -vet=off -p=$(TEST_PACKAGES) -ldflags='-s -w' -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
 
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
