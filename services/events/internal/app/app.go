@@ -61,7 +61,7 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	w := &worker.Worker{
-		Queue: s, Observer: m, Log: c.Telemetry().Logger(), Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency,
+		Queue: s, Observer: m, Log: c.Telemetry().Logger(), Batch: cfg.WorkerBatch, Concurrency: cfg.Workers(),
 		Value: event.RandomWord, Operations: c.Operations(),
 	}
 	c.Add(lifecycle.Part{Name: "worker", Run: w.Run})

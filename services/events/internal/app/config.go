@@ -13,7 +13,7 @@ type Config struct {
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 	// WorkerBatch limits the events of one transaction.
 	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000"`
-	// WorkerConcurrency is the number of transactions that run at once.
+	// WorkerConcurrency limits the transactions that run at once; see Workers.
 	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1"`
 }
 
@@ -22,7 +22,7 @@ func (Config) Help() map[string]string {
 	return map[string]string{
 		"COALESCE_IN_FLIGHT": "serve: groups of new events that run at once; they take turns to lock the row of status",
 		"WORKER_BATCH":       "work: maximum number of events in one transaction",
-		"WORKER_CONCURRENCY": "work: transactions that a process runs at once; less than DB_MAX_OPEN_CONNS",
+		"WORKER_CONCURRENCY": "work: transactions that a process runs at once, one fewer than DB_MAX_OPEN_CONNS at most",
 	}
 }
 
@@ -41,11 +41,11 @@ func (c Config) Validate(f *config.Faults) {
 		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else",
 			"COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}
-	if c.WorkerConcurrency >= c.DBMaxOpenConns && c.DBMaxOpenConns > 1 {
-		f.Add("WORKER_CONCURRENCY must leave one of DB_MAX_OPEN_CONNS to probes and metrics",
-			"WORKER_CONCURRENCY", "DB_MAX_OPEN_CONNS")
-	}
 }
+
+// Workers returns how many transactions a process runs at once: it leaves a connection to probes and metrics if the pool
+// has two or more.
+func (c Config) Workers() int { return min(c.WorkerConcurrency, max(c.DBMaxOpenConns-1, 1)) }
 
 // reservedConns is the number of connections in the pool that new events may not use: one for the lanes, one for reads
 // and probes.
