@@ -177,7 +177,7 @@ func TestKeyHeader(t *testing.T) {
 	s := newServer(t, p)
 	s.WantProblem("POST", path, valid, 400, "IDEMPOTENCY_KEY_REQUIRED", key)
 	s.wantRefused("", valid, 400, "IDEMPOTENCY_KEY_REQUIRED", key)
-	for _, k := range []string{strings.Repeat("k", 256), "a\tb", `"a`, "k-" + good} {
+	for _, k := range []string{strings.Repeat("k", 256), "a\tb", `"a`, good} {
 		s.wantRefused(k, valid, 400, "INVALID_FIELD", key)
 	}
 	r := httptest.NewRequestWithContext(auth.WithCaller(t.Context(), "shop"), "POST", path, strings.NewReader(valid))

@@ -3,6 +3,8 @@ package payment
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -59,15 +61,15 @@ const (
 // code three (four for American Express). The error is an *InvalidError.
 func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
 	switch {
-	case !allDigits(number) || len(number) < minDigits || len(number) > maxDigits:
+	case digitsOf(number) != number || len(number) < minDigits || len(number) > maxDigits:
 		return Card{}, invalid(fieldNumber, "must be 13 to 19 digits without separators")
-	case !endsWithCardNumber(number):
+	case !passesLuhn(number):
 		return Card{}, invalid(fieldNumber, "is mistyped: its check digit is wrong")
 	case expMonth < 1 || expMonth > 12:
 		return Card{}, invalid(fieldExpMonth, "must be 1 to 12")
 	case expYear < minYear || expYear > maxYear:
 		return Card{}, invalid(fieldExpYear, "must be a year of four digits, 2000 to 2099")
-	case !allDigits(cvc) || len(cvc) != cvcDigits(brand(number)):
+	case digitsOf(cvc) != cvc || len(cvc) != cvcDigits(brand(number)):
 		return Card{}, invalid(fieldCVC, "must be three digits, four for American Express")
 	}
 	return Card{Number: Secret{number}, ExpMonth: expMonth, ExpYear: expYear, CVC: Secret{cvc}}, nil
@@ -95,20 +97,14 @@ func (c Card) Face() CardFace {
 	return CardFace{Brand: brand(number), Last4: number[len(number)-4:], ExpMonth: c.ExpMonth, ExpYear: c.ExpYear}
 }
 
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// brandAmex is the only brand with security codes of four digits.
-const brandAmex = "amex"
+// brandAmex is the only brand with security codes of four digits. unknownBrand has no known range.
+const (
+	brandAmex    = "amex"
+	unknownBrand = "unknown"
+)
 
 // brand returns the card scheme for the number's first digits (issuer ranges of ISO/IEC
-// 7812), or "unknown".
+// 7812) and length, or "unknown".
 func brand(number string) string {
 	const leading = 4
 	prefix := 0
@@ -119,25 +115,26 @@ func brand(number string) string {
 	for _, r := range []struct {
 		from, to int
 		name     string
+		lengths  string
 	}{
-		{3400, 3499, brandAmex},
-		{3700, 3799, brandAmex},
-		{3000, 3059, "diners"},
-		{3600, 3699, "diners"},
-		{3800, 3999, "diners"},
-		{3528, 3589, "jcb"},
-		{4000, 4999, "visa"},
-		{2221, 2720, "mastercard"},
-		{5100, 5599, "mastercard"},
-		{6011, 6011, "discover"},
-		{6440, 6599, "discover"},
-		{6200, 6299, "unionpay"},
+		{3400, 3499, brandAmex, "15"},
+		{3700, 3799, brandAmex, "15"},
+		{3000, 3059, "diners", "14 15 16 17 18 19"},
+		{3600, 3699, "diners", "14 15 16 17 18 19"},
+		{3800, 3999, "diners", "14 15 16 17 18 19"},
+		{3528, 3589, "jcb", "16 17 18 19"},
+		{4000, 4999, "visa", "13 16 19"},
+		{2221, 2720, "mastercard", "16"},
+		{5100, 5599, "mastercard", "16"},
+		{6011, 6011, "discover", "16 17 18 19"},
+		{6440, 6599, "discover", "16 17 18 19"},
+		{6200, 6299, "unionpay", "16 17 18 19"},
 	} {
-		if r.from <= prefix && prefix <= r.to {
+		if r.from <= prefix && prefix <= r.to && strings.Contains(r.lengths, strconv.Itoa(len(number))) {
 			return r.name
 		}
 	}
-	return "unknown"
+	return unknownBrand
 }
 
 func cvcDigits(brand string) int {

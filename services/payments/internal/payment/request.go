@@ -1,9 +1,6 @@
 package payment
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // Request asks for a ride to be paid. [NewRequest] makes one from checked values.
 type Request struct {
@@ -14,7 +11,7 @@ type Request struct {
 	Card     Card
 }
 
-// RideID names a ride by 1 to 64 of the characters A-Z a-z 0-9 . _ : - without a card
+// RideID names a ride by 1 to 64 of the characters A-Z a-z 0-9 . _ : - that are no card
 // number.
 type RideID string
 
@@ -49,6 +46,11 @@ func NewRequest(rideID, riderID string, amount int64, currency string, card Card
 	if err := checkReference(fieldRiderID, riderID); err != nil {
 		return Request{}, err
 	}
+	for field, value := range map[string]string{FieldRideID: rideID, fieldRiderID: riderID} {
+		if card.isIn(value) {
+			return Request{}, invalid(field, holdsNumber)
+		}
+	}
 	if amount < 1 || amount > MaxAmount {
 		return Request{}, invalid(fieldAmount, "must be 1 to 1000000000000 minor units")
 	}
@@ -66,20 +68,23 @@ func NewRideID(s string) (RideID, error) {
 	return RideID(s), nil
 }
 
-// checkReference checks the rules of ride_id and rider_id. Both are stored and shown, so
-// neither may contain a card number.
+// holdsNumber completes the sentence about a value that holds a card number: it would be stored and shown.
+const holdsNumber = "must not hold a card number"
+
+// checkReference checks the rules of ride_id and rider_id, apart from the request's own
+// card number.
 func checkReference(field, s string) error {
 	const longest = 64
 	if s == "" || len(s) > longest {
 		return invalid(field, "must have 1 to 64 characters")
 	}
 	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf || !isAlphanumeric(rune(s[i])) && strings.IndexByte("._:-", s[i]) < 0 {
+		if !isAlphanumeric(s[i]) && strings.IndexByte("._:-", s[i]) < 0 {
 			return invalid(field, "may contain only letters, digits and . _ : -")
 		}
 	}
-	if HoldsCardNumber(s) {
-		return invalid(field, "must not hold a card number")
+	if isCardNumber(s) {
+		return invalid(field, holdsNumber)
 	}
 	return nil
 }
@@ -89,14 +94,18 @@ type Key struct {
 	// Caller separates the keys of different systems. It is empty when callers are not identified: all requests without a
 	// caller share their keys.
 	Caller string
-	// Value contains no card number; platform/idempotency has the rest of its grammar.
+	// Value is no card number; platform/idempotency has the rest of its grammar.
 	Value string
 }
 
 // NewKey checks the value of a key; the error is an *InvalidError.
 func NewKey(caller, value string) (Key, error) {
-	if HoldsCardNumber(value) {
-		return Key{}, invalid(FieldKey, "must not hold a card number")
+	if isCardNumber(value) {
+		return Key{}, invalid(FieldKey, holdsNumber)
 	}
 	return Key{Caller: caller, Value: value}, nil
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -29,6 +29,9 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	if !s.Currencies(r.Currency) {
 		return Answer{}, invalid(fieldCurrency, "must be a currency of ISO 4217")
 	}
+	if r.Card.isIn(key.Value) {
+		return Answer{}, invalid(FieldKey, holdsNumber)
+	}
 
 	claimed, err := s.Repository.Claim(ctx, s.claim(key, r))
 	switch {
