@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // million is the number of lines of one request.
@@ -52,51 +50,6 @@ func openList(t *testing.T, replica *local.Replica, name string) *iidy.List {
 		t.Fatal(err)
 	}
 	return api.List(name)
-}
-
-// TestIidyWork has workers at once on one list through two replicas: each item is
-// done once, and one that a worker leaves is done by another.
-func TestIidyWork(t *testing.T) {
-	t.Parallel()
-	const workers, n, lease = 8, 400, time.Minute
-	dsn := dbtest.Empty(t)
-	lists := []*iidy.List{
-		openList(t, start(t, targets.Iidy, dsn, nil), "work"), openList(t, start(t, targets.Iidy, dsn, nil), "work"),
-	}
-	ctx := t.Context()
-
-	items := make([]string, n)
-	for i := range items {
-		items[i] = strconv.Itoa(i)
-	}
-	if added, err := lists[0].Add(ctx, items...); err != nil || added != n {
-		t.Fatalf("%d of %d items were added, %v", added, n, err)
-	}
-	for _, err := range lists[0].Work(ctx, n, lease) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		break // and nothing stays claimed
-	}
-
-	var done atomic.Int64
-	waittest.Together(t, workers, func(i int) error {
-		for task, err := range lists[i%2].Work(ctx, 7, lease) {
-			if err != nil {
-				return err
-			}
-			if err := task.Done(ctx); err != nil {
-				return err
-			}
-			done.Add(1)
-		}
-		return nil
-	})
-
-	left, err := lists[0].Count(ctx)
-	if err != nil || done.Load() != n || left.Items != 0 {
-		t.Errorf("of %d items %d were done, and %+v is left, %v", n, done.Load(), left, err)
-	}
 }
 
 // change adds or deletes n items in one request, whose body the client module would

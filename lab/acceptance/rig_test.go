@@ -32,6 +32,15 @@ func startCommand(t *testing.T, service, path, command, dsn string, variables ma
 	return localtest.Start(t, 1, spec, dsn, s.Environ, variables).Replicas()[0]
 }
 
+// database returns the DSN of a new empty database on an engine.
+func database(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == targets.MySQL {
+		return dbtest.EmptyMariaDB(t)
+	}
+	return dbtest.Empty(t)
+}
+
 // url returns the address of a replica's API.
 func url(replica *local.Replica) string { return "http://" + replica.Status().API }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 	"github.com/rowlock/rowlock/platform/telemetry"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestTours pastes the tour of each service's README into a shell, compares what is
@@ -24,12 +23,7 @@ func TestTours(t *testing.T) {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
-				open := dbtest.Empty
-				if engine == targets.MySQL {
-					open = dbtest.EmptyMariaDB
-				}
-
-				dsn := open(t)
+				dsn := database(t, engine)
 				api := url(start(t, s.Name, dsn, nil))
 				if s.Worker != "" {
 					startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
