@@ -226,20 +226,3 @@ func TestSegments(t *testing.T) {
 		}
 	}
 }
-
-// The internal API of counts may have another address.
-func TestInternalURL(t *testing.T) {
-	t.Parallel()
-	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)
-	t.Cleanup(service.Close)
-	c, err := counts.New("http://127.0.0.1:1", rowlock.WithInternalURL(service.URL), rowlock.WithoutRetries())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, err := c.Get(t.Context(), "a"); err != nil || found.Value != 7 {
-		t.Errorf("the internal API: %+v, %v", found, err)
-	}
-	if _, err := c.Increase(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrUnreachable) {
-		t.Errorf("the API: %v", err)
-	}
-}

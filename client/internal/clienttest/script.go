@@ -17,8 +17,8 @@ import (
 // measures the pauses of a call without waiting.
 type Script struct {
 	Answers []Answer
-	// Keys, Bodies and Tokens hold the requests' parts.
-	Keys, Bodies, Tokens []string
+	// Keys, Bodies, Tokens and Hosts hold the requests' parts.
+	Keys, Bodies, Tokens, Hosts []string
 }
 
 // Answer is what a service or a network answers.
@@ -59,6 +59,7 @@ func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.Keys = append(s.Keys, req.Header.Get("Idempotency-Key"))
 	s.Tokens = append(s.Tokens, req.Header.Get("Authorization"))
 	s.Bodies = append(s.Bodies, string(body))
+	s.Hosts = append(s.Hosts, req.URL.Host)
 
 	if a.Err != nil {
 		return nil, a.Err
