@@ -2,6 +2,7 @@
 package clienttest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -29,6 +30,8 @@ type Answer struct {
 	After string
 	// Err, if set, is the transport's error instead of an answer.
 	Err error
+	// Handler, if set, makes the answer.
+	Handler http.Handler
 }
 
 // Answers of any service and any network.
@@ -69,8 +72,14 @@ func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.After != "" {
 		recorder.Header().Set("Retry-After", a.After)
 	}
-	recorder.WriteHeader(a.Status)
-	_, _ = recorder.WriteString(a.Body)
+	if a.Handler != nil {
+		received := req.Clone(req.Context())
+		received.Body = io.NopCloser(bytes.NewReader(body))
+		a.Handler.ServeHTTP(recorder, received)
+	} else {
+		recorder.WriteHeader(a.Status)
+		_, _ = recorder.WriteString(a.Body)
+	}
 
 	resp := recorder.Result()
 	resp.Request = req
