@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -203,5 +204,28 @@ func TestSegments(t *testing.T) {
 		if err := c.Delete(t.Context(), id); err != nil || path != "/api/v1/internal/counts/"+id {
 			t.Errorf("%q arrived at %q, %v", id, path, err)
 		}
+	}
+}
+
+// Pages lead through every count of a prefix, as long as there is a next one.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	var asked, found []string
+	c := open(t, func(w http.ResponseWriter, r *http.Request) {
+		after := r.URL.Query().Get("after")
+		asked = append(asked, after)
+		if len(after) < 2 {
+			w.Header().Set("Link", `<...>; rel="next"`)
+		}
+		_, _ = io.WriteString(w, `[{"itemId":"a`+after+`"}]`)
+	})
+	for count, err := range c.All(t.Context(), "a") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, count.ID)
+	}
+	if !slices.Equal(asked, []string{"", "a", "aa"}) || !slices.Equal(found, []string{"a", "aa", "aaa"}) {
+		t.Errorf("asked for what comes after %q, and found %q", asked, found)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -14,36 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
-
-// Pages lead through every count of the prefix.
-func TestCountsPages(t *testing.T) {
-	t.Parallel()
-	const n = 1500 // two pages
-	c, err := counts.New(url(start(t, "counts", dbtest.Empty(t), nil)), options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes := []counts.Change{{ID: "q", Amount: 1}}
-	for i := range n {
-		changes = append(changes, counts.Change{ID: "p " + strconv.Itoa(10000+i), Amount: 1})
-	}
-	for some := range slices.Chunk(changes, 1000) {
-		if _, err := c.Apply(t.Context(), some, counts.CreateMissing()); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	i := 0
-	for found, err := range c.All(t.Context(), "p ") {
-		i++
-		if err != nil || i > n || found.ID != changes[i].ID {
-			t.Fatalf("count %d: %+v, %v", i, found, err)
-		}
-	}
-	if i != n {
-		t.Errorf("%d counts, want %d", i, n)
-	}
-}
 
 // forgetful loses every other answer: the service has applied the change, and its caller does not know.
 type forgetful struct {
