@@ -219,6 +219,7 @@ func TestPages(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `[{"itemId":"a`+after+`"}]`)
 	})
+
 	for count, err := range c.All(t.Context(), "a") {
 		if err != nil {
 			t.Fatal(err)

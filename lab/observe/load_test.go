@@ -24,6 +24,7 @@ func startLoad(t *testing.T, r *rig) {
 		stop()
 		telling.Wait()
 	})
+
 	for _, s := range subjects(t) {
 		telling.Go(func() {
 			ticker := time.NewTicker(pause)
@@ -45,6 +46,7 @@ func (r *rig) sendAll(t *testing.T, service string, q request) {
 	if len(ready) == 0 {
 		return
 	}
+
 	var sending sync.WaitGroup
 	for range callers {
 		sending.Go(func() { q.send(t, ready[rand.N(len(ready))].API) })
