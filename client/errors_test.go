@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
-	"github.com/rowlock/rowlock/client/payments"
 )
 
 // open returns a client of a service that answers by handle. It sends each call once.
@@ -158,7 +158,7 @@ func loseChanges(t *testing.T) *httptest.Server {
 			_ = service.Listener.Close()
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = io.WriteString(w, `{"itemId":"a","payments":[]}`)
+		_, _ = io.WriteString(w, `{"itemId":"a"}`)
 	}))
 	t.Cleanup(service.Close)
 	return service
@@ -167,32 +167,14 @@ func loseChanges(t *testing.T) *httptest.Server {
 // A change with a key that was sent may have been made, though net/http would send it again, and fail to connect.
 func TestLostChangesWithAKey(t *testing.T) {
 	t.Parallel()
-	key := counts.WithKey("key")
-	for name, change := range map[string]func(*counts.Client, *payments.Client) error{
-		"increase": func(c *counts.Client, _ *payments.Client) error {
+	for name, change := range map[string]func(c *counts.Client, key counts.Option) error{
+		"with a body": func(c *counts.Client, key counts.Option) error {
 			_, err := c.Increase(t.Context(), "a", 1, key)
 			return err
 		},
-		"reset": func(c *counts.Client, _ *payments.Client) error { return c.Reset(t.Context(), "a", key) },
-		"set": func(c *counts.Client, _ *payments.Client) error {
-			_, err := c.Set(t.Context(), "a", 1, key)
-			return err
-		},
-		"apply": func(c *counts.Client, _ *payments.Client) error {
-			_, err := c.Apply(t.Context(), []counts.Change{{ID: "a", Amount: 1}}, key)
-			return err
-		},
-		"pay": func(_ *counts.Client, p *payments.Client) error {
-			_, _, err := p.Create(t.Context(), "key", payments.NewPayment{})
-			return err
-		},
+		"without one": func(c *counts.Client, key counts.Option) error { return c.Reset(t.Context(), "a", key) },
 	} {
-		url := loseChanges(t).URL
-		c, err := counts.New(url, rowlock.WithoutRetries())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := payments.New(url, rowlock.WithoutRetries())
+		c, err := counts.New(loseChanges(t).URL, rowlock.WithoutRetries())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +183,8 @@ func TestLostChangesWithAKey(t *testing.T) {
 		if _, err = c.Get(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err = p.List(t.Context(), "ride", 1, ""); err != nil {
-			t.Fatal(err)
-		}
-		if err = change(c, p); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
+		err = change(c, counts.WithKey("key"))
+		if !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -227,19 +207,26 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// The internal API of counts may have another address.
-func TestInternalURL(t *testing.T) {
+// Pages lead through every count of a prefix, as long as there is a next one.
+func TestPages(t *testing.T) {
 	t.Parallel()
-	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)
-	t.Cleanup(service.Close)
-	c, err := counts.New("http://127.0.0.1:1", rowlock.WithInternalURL(service.URL), rowlock.WithoutRetries())
-	if err != nil {
-		t.Fatal(err)
+	var asked, found []string
+	c := open(t, func(w http.ResponseWriter, r *http.Request) {
+		after := r.URL.Query().Get("after")
+		asked = append(asked, after)
+		if len(after) < 2 {
+			w.Header().Set("Link", `<...>; rel="next"`)
+		}
+		_, _ = io.WriteString(w, `[{"itemId":"a`+after+`"}]`)
+	})
+
+	for count, err := range c.All(t.Context(), "a") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, count.ID)
 	}
-	if found, err := c.Get(t.Context(), "a"); err != nil || found.Value != 7 {
-		t.Errorf("the internal API: %+v, %v", found, err)
-	}
-	if _, err := c.Increase(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrUnreachable) {
-		t.Errorf("the API: %v", err)
+	if !slices.Equal(asked, []string{"", "a", "aa"}) || !slices.Equal(found, []string{"a", "aa", "aaa"}) {
+		t.Errorf("asked for what comes after %q, and found %q", asked, found)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/client/internal/clienttest"
 )
 
-// Every request has the token, each attempt too, and a request of the internal API.
+// Every request has the token, each attempt too, and a request of the internal API, which may have another address.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,6 +27,9 @@ func TestToken(t *testing.T) {
 		}
 		if want := slices.Repeat([]string{"Bearer secret"}, 3); !slices.Equal(s.Tokens, want) {
 			t.Errorf("the requests have %q", s.Tokens)
+		}
+		if want := []string{"counts", "counts", "internal"}; !slices.Equal(s.Hosts, want) {
+			t.Errorf("the requests went to %q, want %q", s.Hosts, want)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/auth/authtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -30,11 +29,7 @@ func TestCallers(t *testing.T) {
 
 	var addresses []string
 	for _, s := range targets.All() {
-		dsn := dbtest.Empty(t)
-		addresses = append(addresses, strings.ToUpper(s.Name)+"_URL="+url(start(t, s.Name, dsn, tokens)))
-		if s.Worker != "" {
-			startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
-		}
+		addresses = append(addresses, strings.ToUpper(s.Name)+"_URL="+startAll(t, s, dbtest.Empty(t), tokens))
 	}
 
 	for subject, want := range map[string]string{"checkout": "<nil>", "stock": "FORBIDDEN", "": "UNAUTHENTICATED"} {

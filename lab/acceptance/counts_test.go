@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -14,89 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
-
-// What the client promises of keys, batches and pages, against the service itself: through two replicas, with the
-// internal API on a separate address.
-func TestCountsClient(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Empty(t)
-	var clients []*counts.Client
-	for range 2 {
-		c, err := counts.New(url(start(t, "counts", dsn, nil)), options()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clients = append(clients, c)
-	}
-	a, b := clients[0], clients[1]
-	ctx := t.Context()
-
-	changes := []counts.Change{{ID: "x", Amount: 2}, {ID: "y/1", Amount: -1}, {ID: "x", Amount: 3}}
-	if _, err := a.Apply(ctx, changes); !errors.Is(err, counts.ErrNotFound) {
-		t.Errorf("a batch of absent counts: %v", err)
-	}
-	var replayed bool
-	how := []counts.Option{counts.WithKey("batch"), counts.CreateMissing(), counts.ReportReplayed(&replayed)}
-	for i, c := range clients {
-		values, err := c.Apply(ctx, changes, how...)
-		if err != nil || !slices.Equal(values, []int64{2, -1, 5}) || replayed != (i == 1) {
-			t.Errorf("replica %d: %v, replayed %t, %v", i, values, replayed, err)
-		}
-	}
-	for i, c := range clients {
-		key := counts.WithKey("one")
-		value, err := c.Increase(ctx, "x", 10, key, counts.ReportReplayed(&replayed))
-		if err != nil || value != 15 || replayed != (i == 1) {
-			t.Errorf("replica %d: %d, replayed %t, %v", i, value, replayed, err)
-		}
-		if _, err := c.Decrease(ctx, "x", 10, key); !errors.Is(err, counts.ErrKeyConflict) {
-			t.Errorf("another change with the key: %v", err)
-		}
-	}
-	set, err := a.Set(ctx, "x", 70, counts.WithKey("set"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Reset(ctx, "x", counts.WithKey("reset")); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := b.Set(ctx, "x", 70, counts.WithKey("set")); err != nil || again != set {
-		t.Errorf("set %+v, then %+v, %v", set, again, err)
-	}
-	if found, err := b.Get(ctx, "x"); err != nil || found.Value != 0 {
-		t.Errorf("after all: %+v, %v", found, err)
-	}
-}
-
-// Pages lead through every count of the prefix.
-func TestCountsPages(t *testing.T) {
-	t.Parallel()
-	const n = 1500 // two pages
-	c, err := counts.New(url(start(t, "counts", dbtest.Empty(t), nil)), options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes := []counts.Change{{ID: "q", Amount: 1}}
-	for i := range n {
-		changes = append(changes, counts.Change{ID: "p " + strconv.Itoa(10000+i), Amount: 1})
-	}
-	for some := range slices.Chunk(changes, 1000) {
-		if _, err := c.Apply(t.Context(), some, counts.CreateMissing()); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	i := 0
-	for found, err := range c.All(t.Context(), "p ") {
-		i++
-		if err != nil || i > n || found.ID != changes[i].ID {
-			t.Fatalf("count %d: %+v, %v", i, found, err)
-		}
-	}
-	if i != n {
-		t.Errorf("%d counts, want %d", i, n)
-	}
-}
 
 // forgetful loses every other answer: the service has applied the change, and its caller does not know.
 type forgetful struct {

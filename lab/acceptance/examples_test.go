@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
@@ -19,12 +18,7 @@ func TestClientExamples(t *testing.T) {
 	for _, s := range targets.All() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			dsn := dbtest.Empty(t)
-			api := url(start(t, s.Name, dsn, nil))
-			if s.Worker != "" {
-				startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
-			}
-
+			api := startAll(t, s, dbtest.Empty(t), nil)
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-count=1", "-vet=off", "-run=^Example", "./"+s.Name)
 			cmd.Dir = "../../client"
 			cmd.Env = append(cmd.Environ(), strings.ToUpper(s.Name)+"_URL="+api)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,11 +112,29 @@ func switchOn(t *testing.T, k keyed) {
 		return set, sends
 	}
 
-	// Clients send their tokens before the switch.
+	// Clients send their tokens before the switch. A caller without an answer gives up.
 	token := issuer.Token("checkout")
 	old, sends := start("off", token, nil)
-	load := driveKeys(t, sends)
-	waittest.Eventually(t, "some are answered", func() bool { return load.answered() > 100 })
+	var first sync.Map // the answer by the key, "" if it was lost
+	var answered atomic.Int64
+	var callers sync.WaitGroup
+	quit, end := context.WithCancel(t.Context())
+	defer end()
+	for caller := range 16 {
+		callers.Go(func() {
+			for n, lost := 0, false; !lost && quit.Err() == nil; n++ {
+				key := fmt.Sprintf("switched-%d-%d", caller, n)
+				answer, _, err := sends[caller%len(sends)](t.Context(), key)
+				if lost = err != nil; lost {
+					answer = ""
+				}
+				first.Store(key, answer)
+				answered.Add(1)
+			}
+		})
+	}
+
+	waittest.Eventually(t, "some are answered", func() bool { return answered.Load() > 100 })
 	killed := old.Replicas()[0]
 	if err := killed.Kill(); err != nil {
 		t.Fatal(err)
@@ -124,31 +143,37 @@ func switchOn(t *testing.T, k keyed) {
 		status := killed.Status()
 		return status.Ready && status.Starts > 1
 	})
-	close(load.quit) // the last requests are under way
+	end() // the last requests are under way
 	if err := old.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	load.callers.Wait()
-	first := load.first
+	callers.Wait()
 
 	policy := fmt.Sprintf("rules: [{subjects: [checkout], services: [%s], allow: [change, read]}]", k.service)
 	_, sends = start("token", token, issuer.Environ(t, policy))
-	lost := 0
-	for key, answer := range first {
-		again, replayed, err := repeat(t, k, sends[0], key)
-		switch {
-		case answer == "": // it was not answered, and is made now or was made then
+	keys, lost := 0, 0
+	for key, answer := range first.Range {
+		keys++
+		if answer == "" {
 			lost++
-			answer = again
-		case !replayed || again != answer:
+		}
+		wantReplayed(t, k, sends, fmt.Sprint(key), fmt.Sprint(answer))
+	}
+	k.once(t, dbtest.Dial(t, dsn), keys)
+	t.Logf("%d keys, of which %d were not answered before the switch", keys, lost)
+}
+
+// wantReplayed repeats a request that got the answer before by both functions, and demands that answer again. Where it
+// is "", the request was made then or is made now.
+func wantReplayed(t *testing.T, k keyed, sends []send, key, answer string) {
+	t.Helper()
+	for _, send := range sends {
+		again, replayed, err := repeat(t, k, send, key)
+		if err != nil || answer != "" && (!replayed || again != answer) {
 			t.Errorf("%s was answered\n%s, and then, replayed %t,\n%s, %v", key, answer, replayed, again, err)
 		}
-		if last, replayed, err := repeat(t, k, sends[1], key); !replayed || last != answer {
-			t.Errorf("%s was answered\n%s, and then, replayed %t,\n%s, %v", key, answer, replayed, last, err)
-		}
+		answer = again
 	}
-	k.once(t, dbtest.Dial(t, dsn), len(first))
-	t.Logf("%d keys, of which %d were not answered before the switch", len(first), lost)
 }
 
 // repeat sends a request again until it is answered.
@@ -161,62 +186,4 @@ func repeat(t *testing.T, k keyed, send send, key string) (answer string, replay
 			return answer, replayed, err
 		}
 	}
-}
-
-// load sends requests with keys, and notes the first answers.
-type load struct {
-	quit    chan struct{}
-	callers sync.WaitGroup
-
-	mu    sync.Mutex
-	first map[string]string // by the key; "" while there is none
-}
-
-// driveKeys sends requests by all of the functions at once, until quit is closed. A caller without an answer gives up.
-func driveKeys(t *testing.T, sends []send) *load {
-	t.Helper()
-	l := &load{quit: make(chan struct{}), first: make(map[string]string)}
-	const callers = 16
-	for caller := range callers {
-		l.callers.Go(func() {
-			for n, answered := 0, true; answered; n++ {
-				select {
-				case <-l.quit:
-					return
-				default:
-					key := fmt.Sprintf("switched-%d-%d", caller, n)
-					answered = l.send(context.WithoutCancel(t.Context()), sends[caller%len(sends)], key)
-				}
-			}
-		})
-	}
-	return l
-}
-
-// send sends a request, and reports whether it was answered.
-func (l *load) send(ctx context.Context, send send, key string) bool {
-	l.note(key, "")
-	answer, _, err := send(ctx, key)
-	if err == nil {
-		l.note(key, answer)
-	}
-	return err == nil
-}
-
-func (l *load) note(key, answer string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.first[key] = answer
-}
-
-// answered returns how many requests have an answer.
-func (l *load) answered() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, answer := range l.first {
-		if answer != "" {
-			n++
-		}
-	}
-	return n
 }

@@ -32,6 +32,25 @@ func startCommand(t *testing.T, service, path, command, dsn string, variables ma
 	return localtest.Start(t, 1, spec, dsn, s.Environ, variables).Replicas()[0]
 }
 
+// startAll runs a replica of a service, and a worker where it has workers, and returns the address of its API.
+func startAll(t *testing.T, s targets.Service, dsn string, variables map[string]string) (api string) {
+	t.Helper()
+	api = url(start(t, s.Name, dsn, variables))
+	if s.Worker != "" {
+		startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
+	}
+	return api
+}
+
+// database returns the DSN of a new empty database on an engine.
+func database(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == targets.MySQL {
+		return dbtest.EmptyMariaDB(t)
+	}
+	return dbtest.Empty(t)
+}
+
 // url returns the address of a replica's API.
 func url(replica *local.Replica) string { return "http://" + replica.Status().API }
 

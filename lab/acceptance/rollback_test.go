@@ -9,7 +9,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/targets"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
@@ -29,11 +28,7 @@ func TestRollback(t *testing.T) {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
-				open := dbtest.Empty
-				if engine == targets.MySQL {
-					open = dbtest.EmptyMariaDB
-				}
-				upgradeAndBack(t, s, open(t), this, next)
+				upgradeAndBack(t, s, database(t, engine), this, next)
 			})
 		}
 	}

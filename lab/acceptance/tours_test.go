@@ -4,11 +4,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 	"github.com/rowlock/rowlock/platform/telemetry"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
 // TestTours pastes the tour of each service's README into a shell, compares what is
@@ -24,17 +22,7 @@ func TestTours(t *testing.T) {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
-				open := dbtest.Empty
-				if engine == targets.MySQL {
-					open = dbtest.EmptyMariaDB
-				}
-
-				dsn := open(t)
-				api := url(start(t, s.Name, dsn, nil))
-				if s.Worker != "" {
-					startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
-				}
-
+				api := startAll(t, s, database(t, engine), nil)
 				page, err := tour.Read("../..", s, api, api)
 				if err != nil {
 					t.Fatal(err)

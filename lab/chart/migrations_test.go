@@ -76,20 +76,6 @@ func restricted(t *testing.T, name string, c core.Container) {
 	}
 }
 
-// Where the platform chooses the group, the chart names none; without a client certificate it never does.
-func TestFSGroup(t *testing.T) {
-	t.Parallel()
-	const certificate = "database: {clientCertSecret: cert}"
-	for values, want := range map[string]string{
-		"": "null", certificate: "65532", certificate + "\npodSecurityContext: {fsGroup: 0}": "null",
-	} {
-		got := at(render(t, alone, values)[deployment].plain, "spec.template.spec.securityContext.fsGroup")
-		if raw(t, got) != want {
-			t.Errorf("%s: fsGroup is %v, want %s", values, got, want)
-		}
-	}
-}
-
 // What a Job runs is immutable, so its name changes with that and with nothing else: an upgrade that changes nothing of
 // it keeps it. Kubernetes makes a label of the name.
 func TestTheJobIsNamedByWhatItRuns(t *testing.T) {

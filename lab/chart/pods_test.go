@@ -111,23 +111,6 @@ func TestPodsRollForTheirConfigurationAlone(t *testing.T) {
 	}
 }
 
-// An image without a registry is never pulled: its name would lead to a registry's namespace that is not ours.
-func TestImagesWithoutARegistryAreLocal(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]core.PullPolicy{
-		"global: {migrations: {mode: init}}":                                      core.PullNever,
-		"global: {migrations: {mode: job}}":                                       core.PullNever,
-		"global: {migrations: {mode: init}, image: {registry: ghcr.io/you}}":      core.PullIfNotPresent,
-		"global: {migrations: {mode: init}, image: {registry: 'localhost:5000'}}": core.PullIfNotPresent,
-	} {
-		for _, c := range containers(render(t, umbrella, values)) {
-			if c.ImagePullPolicy != want {
-				t.Errorf("%s: %s is pulled %s, want %s", values, c.Image, c.ImagePullPolicy, want)
-			}
-		}
-	}
-}
-
 // complete turns on all that the umbrella can make.
 const complete = `
 global:

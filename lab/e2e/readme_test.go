@@ -22,11 +22,7 @@ func (s *story) followed(t *T) {
 	defer close(s.installed)
 	root := s.clone(t)
 
-	page, err := os.ReadFile(chart + "/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## Install\n")
+	_, section, _ := strings.Cut(read(t, chart+"/README.md"), "\n## Install\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	script := strings.Join(tour.Blocks(section, "sh"), "\n")
 	const creates = "kubectl create namespace rowlock\n"
@@ -39,11 +35,7 @@ func (s *story) followed(t *T) {
 	write(t, filepath.Join(root, "install.sh"), script)
 
 	// Its own kubeconfig, because the commands may set its namespace, and Helm 3 as helm.
-	config, err := os.ReadFile(os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(root, "kubeconfig"), string(config))
+	write(t, filepath.Join(root, "kubeconfig"), read(t, os.Getenv("KUBECONFIG")))
 	if err := os.Mkdir(filepath.Join(root, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -117,17 +109,22 @@ func (s *story) clone(t *T) string {
 		"charts/rowlock/charts/service/Chart.yaml": version,
 	} {
 		file = filepath.Join(root, file)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expression := regexp.MustCompile(replace[0])
-		if !expression.Match(text) {
+		text, expression := read(t, file), regexp.MustCompile(replace[0])
+		if !expression.MatchString(text) {
 			t.Fatalf("%s has no %s", file, replace[0])
 		}
-		write(t, file, expression.ReplaceAllLiteralString(string(text), replace[1]))
+		write(t, file, expression.ReplaceAllLiteralString(text, replace[1]))
 	}
 	return root
+}
+
+func read(t *T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func write(t *T, file, text string) {

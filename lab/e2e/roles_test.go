@@ -138,9 +138,7 @@ func (s *story) limit(t *T, notes string) {
 	for i := 0; i < len(words); i += 2 {
 		_, _ = fmt.Fprintf(&alter, "ALTER ROLE %s CONNECTION LIMIT %s;", words[i], words[i+1])
 	}
-	if _, err := s.query(t.Context(), alter.String()); err != nil {
-		t.Fatal(err)
-	}
+	s.statement(t, alter.String())
 }
 
 // roles demands that all services are connected as their runtime roles and by TLS. (lab/internal/local tests what the

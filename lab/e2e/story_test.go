@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -152,11 +151,7 @@ func (s *story) restrict() string {
 func (s *story) prepare(t *T) {
 	apply(t, s.restrict())
 	apply(t, run(t, "", "../../k8s/tls.sh"))
-	manifest, err := os.ReadFile("../../k8s/postgres.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, strings.Replace(string(manifest), postgresImage, "image: "+s.postgres, 1))
+	apply(t, strings.Replace(read(t, "../../k8s/postgres.yaml"), postgresImage, "image: "+s.postgres, 1))
 	s.createAccounts(t)
 	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
 	s.newPasswords(t)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,11 +73,7 @@ func revisions(t *T) map[string]string {
 // heading, with this test's chart and namespace.
 func documentedUpgrade(t *T, file, heading string) []string {
 	t.Helper()
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n"+heading+"\n")
+	_, section, _ := strings.Cut(read(t, file), "\n"+heading+"\n")
 	line := strings.ReplaceAll(tour.Block(section, "sh"), "\\\n", " ")
 	args := strings.Fields(line)
 	if len(args) < 8 || strings.Join(args[:5], " ") != "helm upgrade rowlock charts/rowlock --namespace" {

@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -86,14 +85,10 @@ func (s *story) behindPooler(t *T) {
 	}
 
 	runtime := password("rowlock-counts-db")
-	manifest, err := os.ReadFile("testdata/pgbouncer.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	apply(t, strings.NewReplacer(
 		"POOLED", uri("counts", runtime, "pgbouncer:6432"),
 		"DIRECT", uri("counts_owner", password("rowlock-counts-db-owner"), "postgres:5432"),
 		"USERS", strconv.Quote(`"counts" "`+runtime+`"`), "IMAGE", s.pooler, "RESTRICTED", restricted,
-	).Replace(string(manifest)))
+	).Replace(read(t, "testdata/pgbouncer.yaml")))
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 }

@@ -10,9 +10,6 @@ import (
 
 var _ = register(subject{
 	service: targets.Counts,
-	prepare: []request{newCounter("hot", 0), newCounter("a", 0), newCounter("b", 0), newCounter("c", 0)},
-	next:    countsLoad, perSecond: 60,
-
 	story: []step{
 		{newCounter(marked, 5), http.StatusCreated, "counts.initialize"},
 		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
@@ -62,38 +59,6 @@ func increase(item, body string) request { return post("/api/v1/counts/"+item+"/
 
 // withKey returns the request with an Idempotency-Key.
 func withKey(key string, q request) request { return q.with(map[string]string{"Idempotency-Key": key}) }
-
-// countsLoad returns requests for one hot counter mostly, for some others, and for an unknown one; some with keys, of
-// which one is sent twice at once, one later and one with another request; and batches.
-func countsLoad(n int) request {
-	item := []string{"hot", "a", "b", "c"}[n%4]
-	keyed := func(back int) request { return withKey(fmt.Sprintf("key-%d", n-back), increase("hot", "")) }
-	switch n % 20 {
-	case 3:
-		return get("/api/v1/internal/counts/" + item)
-	case 5:
-		return keyed(0)
-	case 6:
-		return keyed(1) // at once
-	case 7:
-		return post("/api/v1/counts/"+item+"/decrease", "")
-	case 9:
-		return batchOf("hot", "a", "b")
-	case 11:
-		return increase("unknown", "")
-	case 13:
-		return post("/api/v1/counts/c/reset", "")
-	case 15:
-		return keyed(10)
-	case 17:
-		return withKey(fmt.Sprintf("key-%d", n-12), increase("hot", `{"amount":2}`))
-	}
-
-	if n%2 == 0 {
-		item = "hot"
-	}
-	return increase(item, "")
-}
 
 // batchOf returns a request that increases each item.
 func batchOf(items ...string) request {

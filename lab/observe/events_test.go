@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
@@ -9,8 +8,6 @@ import (
 
 var _ = register(subject{
 	service: targets.Events,
-	next:    eventsLoad, perSecond: 60,
-
 	story: []step{
 		{post("/events", ""), http.StatusCreated, `POST /events
   events.create
@@ -33,16 +30,3 @@ var _ = register(subject{
   COMMIT
 `,
 })
-
-// eventsLoad returns requests that add events, now and later, and that read some.
-func eventsLoad(n int) request {
-	switch n % 10 {
-	case 3:
-		return get("/events")
-	case 6:
-		return get(fmt.Sprintf("/events/%d", max(1, n/2)))
-	case 1, 5, 9:
-		return post("/events", "")
-	}
-	return post("/events/async", "")
-}

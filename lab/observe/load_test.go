@@ -6,53 +6,50 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
-// burst is the number of requests for a service that begin at once, so that they meet.
-const burst = 10
+const (
+	// callers send each request of a service's story at once, so that they meet.
+	callers = 10
+	// pause is the time between two requests of a story.
+	pause = 150 * time.Millisecond
+)
 
-// startLoad starts the callers of all services; they end with the test.
+// startLoad has callers tell the stories of all services again and again; they end with the test.
 func startLoad(t *testing.T, r *rig) {
 	t.Helper()
-	for _, s := range subjects() {
-		for _, q := range s.prepare {
-			if a := r.send(t, s.service, q); a.Status/100 != 2 {
-				t.Fatalf("%s %s: %s", q.method, q.path, a)
-			}
-		}
-	}
-
 	ctx, stop := context.WithCancel(t.Context())
-	var calling sync.WaitGroup
+	var telling sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
-		calling.Wait()
+		telling.Wait()
 	})
-	for _, s := range subjects() {
-		calling.Go(func() {
-			ticker := time.NewTicker(burst * time.Second / time.Duration(s.perSecond))
+
+	for _, s := range subjects(t) {
+		telling.Go(func() {
+			ticker := time.NewTicker(pause)
 			defer ticker.Stop()
-			for n := 0; ctx.Err() == nil; n++ {
-				if n%burst == 0 {
+			for round := 0; ctx.Err() == nil; round++ {
+				for _, one := range s.story {
+					r.sendAll(t, s.service, one.request.in(round))
 					<-ticker.C
 				}
-				calling.Go(func() { r.send(t, s.service, s.next(n)) })
 			}
 		})
 	}
 }
 
-// send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for
-// one key.
-func (r *rig) send(t *testing.T, service string, q request) (a apptest.Answer) {
+// sendAll has all callers send a request, each to one of the replicas that are ready, drawn at random.
+func (r *rig) sendAll(t *testing.T, service string, q request) {
 	t.Helper()
-	if ready := r.of(service).Ready(); len(ready) > 0 {
-		a = q.send(t, ready[rand.N(len(ready))].API)
+	ready := r.of(service).Ready()
+	if len(ready) == 0 {
+		return
 	}
-	if q.then != nil {
-		q.then(a)
+
+	var sending sync.WaitGroup
+	for range callers {
+		sending.Go(func() { q.send(t, ready[rand.N(len(ready))].API) })
 	}
-	return a
+	sending.Wait()
 }

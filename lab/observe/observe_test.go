@@ -133,11 +133,9 @@ func metricsExist(t *testing.T, r *rig) {
 	for _, name := range aMetric.FindAllString(quoted.ReplaceAllString(read(t, runbookFile), ""), -1) {
 		asked[name] = "the runbook"
 	}
-	for _, g := range chartRules(t).Groups {
-		for _, one := range g.Rules {
-			for _, name := range aMetric.FindAllString(quoted.ReplaceAllString(one.Expr, ""), -1) {
-				asked[name] = one.Alert + one.Record
-			}
+	for _, one := range chartRules(t) {
+		for _, name := range aMetric.FindAllString(quoted.ReplaceAllString(one.Expr, ""), -1) {
+			asked[name] = one.Alert + one.Record
 		}
 	}
 

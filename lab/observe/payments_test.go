@@ -19,8 +19,6 @@ var _ = register(subject{
 	environ: map[string]string{
 		"LOCK_WAIT": "300ms", "PROCESSOR_TIMEOUT": "500ms", "CLEANUP_INTERVAL": "1s",
 	},
-	next: paymentsLoad, perSecond: 30,
-
 	story: []step{
 		{pay("w"+mark, mark, cardGood, 1250), http.StatusCreated, ""},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
@@ -61,23 +59,4 @@ func pay(key, ride, card string, amount int) request {
 	return post("/v1/payments", fmt.Sprintf(`{"ride_id":%q,"rider_id":"rider%s","amount":%d,"currency":"EUR",`+
 		`"card":{"number":%q,"exp_month":12,"exp_year":2099,"cvc":"987"}}`, ride, mark, amount, card),
 	).with(map[string]string{"Idempotency-Key": key})
-}
-
-// paymentsLoad returns payments with new keys, some of them twice at once, with old ones again, with declined cards,
-// and one key for another amount.
-func paymentsLoad(n int) request {
-	again := func(back int) request { return pay(fmt.Sprintf("key-%d", n-back), "ride", cardGood, 1250) }
-	switch n % 20 {
-	case 1, 6:
-		return again(1) // at once
-	case 5, 15:
-		return again(5)
-	case 8:
-		return pay(fmt.Sprintf("key-%d", n), "ride", cardDeclined, 1250)
-	case 12:
-		return pay(fmt.Sprintf("key-%d", n-12), "ride", cardGood, 99)
-	case 19:
-		return get("/v1/payments?ride_id=ride&limit=2")
-	}
-	return again(0)
 }

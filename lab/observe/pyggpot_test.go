@@ -10,9 +10,6 @@ import (
 var _ = register(subject{
 	service: targets.Pyggpot,
 	environ: map[string]string{"MAX_IN_FLIGHT": "16"}, // callers of a locked pot are answered 409, or 503 beyond a share
-	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
-	next:    pyggpotLoad, perSecond: 40,
-
 	story: []step{
 		{newPot(marked, 100), http.StatusOK, "pyggpot.create"},
 		{addCoins(1, 3), http.StatusOK, `POST /pyggpot.coin.Coin/AddCoins
@@ -42,18 +39,4 @@ func newPot(name string, coins int) request {
 func addCoins(pot, n int) request {
 	return post("/pyggpot.coin.Coin/AddCoins",
 		fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":%d},{"kind":"BRONZE","count":2}]}`, pot, n))
-}
-
-// pyggpotLoad returns requests that put coins into a few pots and take them out again.
-func pyggpotLoad(n int) request {
-	pot := 1 + n%4
-	switch n % 10 {
-	case 4:
-		return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
-	case 7:
-		return post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`)
-	case 2, 8:
-		return post("/pyggpot.coin.Coin/RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, pot))
-	}
-	return addCoins(pot, 3)
 }

@@ -104,7 +104,6 @@ func (f *fleet) start(t *testing.T, n int, dsn string) error {
 type request struct {
 	method, path, body string
 	header             map[string]string
-	then               func(apptest.Answer) // is called with the answer, when it is set
 }
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
@@ -120,6 +119,18 @@ func get(path string) request { return request{method: http.MethodGet, path: pat
 func (q request) with(header map[string]string) request {
 	q.header = header
 	return q
+}
+
+// in returns the request with marks of that round.
+func (q request) in(round int) request {
+	marks := strings.NewReplacer(mark, mark+strconv.Itoa(round))
+	q.method, q.path, q.body = marks.Replace(q.method), marks.Replace(q.path), marks.Replace(q.body)
+
+	header := map[string]string{}
+	for name, value := range q.header {
+		header[name] = marks.Replace(value)
+	}
+	return q.with(header)
 }
 
 // send sends the request to the host and port addr.

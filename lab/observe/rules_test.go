@@ -17,46 +17,36 @@ const (
 	runbookURL  = "https://github.com/rowlock/rowlock/blob/main/docs/runbook.md"
 )
 
-// ruleFile is the chart's file of rules.
-type ruleFile struct {
-	Groups []*group `yaml:"groups"`
-}
-
-type group struct {
-	Name     string  `yaml:"name"`
-	Interval string  `yaml:"interval,omitempty"`
-	Rules    []*rule `yaml:"rules"`
-}
-
 // rule records a series or raises an alert.
 type rule struct {
-	Record        string            `yaml:"record,omitempty"`
-	Alert         string            `yaml:"alert,omitempty"`
-	Expr          string            `yaml:"expr"`
-	For           string            `yaml:"for,omitempty"`
-	KeepFiringFor string            `yaml:"keep_firing_for,omitempty"`
-	Labels        map[string]string `yaml:"labels,omitempty"`
-	Annotations   map[string]string `yaml:"annotations,omitempty"`
+	Record      string            `yaml:"record"`
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
 }
 
-func chartRules(t *testing.T) (file ruleFile) {
+// chartRules returns the rules of the chart.
+func chartRules(t *testing.T) (rules []rule) {
 	t.Helper()
+	var file struct {
+		Groups []struct {
+			Rules []rule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
 	if err := yaml.Unmarshal([]byte(read(t, rulesFile)), &file); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	for _, g := range file.Groups {
+		rules = append(rules, g.Rules...)
+	}
+	return rules
 }
 
 // alertRules returns the alerts of the chart.
-func alertRules(t *testing.T) (alerts []*rule) {
+func alertRules(t *testing.T) []rule {
 	t.Helper()
-	for _, g := range chartRules(t).Groups {
-		for _, r := range g.Rules {
-			if r.Alert != "" {
-				alerts = append(alerts, r)
-			}
-		}
-	}
+	alerts := slices.DeleteFunc(chartRules(t), func(r rule) bool { return r.Alert == "" })
 	if len(alerts) < 15 {
 		t.Fatalf("%d alerts", len(alerts))
 	}
@@ -140,7 +130,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 
 	for title := range sections {
 		if strings.HasPrefix(title, "Rowlock") &&
-			!slices.ContainsFunc(alerts, func(r *rule) bool { return r.Alert == title }) {
+			!slices.ContainsFunc(alerts, func(r rule) bool { return r.Alert == title }) {
 			t.Errorf("the runbook has a section for %s, which is no alert", title)
 		}
 	}

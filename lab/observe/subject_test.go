@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
@@ -13,11 +11,6 @@ type subject struct {
 	service string
 	// environ are variables of its processes in TestObserved, in addition to timeouts.
 	environ map[string]string
-	// prepare is sent before the load, whose n-th request is next(n); perSecond of them begin in a second.
-	prepare   []request
-	next      func(n int) request
-	perSecond int
-
 	// story are requests of the main paths and of every kind of a client's mistake. All of them carry marks.
 	story []step
 	// down are requests that are answered 503 while the database is down.
@@ -39,19 +32,15 @@ func register(s subject) bool {
 	return true
 }
 
-// subjects returns those registered, in the order of their names.
-func subjects() (list []subject) {
-	for _, name := range slices.Sorted(maps.Keys(registered)) {
-		list = append(list, registered[name])
+// subjects returns the subject of each service.
+func subjects(t *testing.T) (list []subject) {
+	t.Helper()
+	for _, name := range targets.Names() {
+		s, ok := registered[name]
+		if !ok {
+			t.Fatalf("no file registers %s", name)
+		}
+		list = append(list, s)
 	}
 	return list
-}
-
-func TestEveryServiceIsObserved(t *testing.T) {
-	t.Parallel()
-	for _, name := range targets.Names() {
-		if _, ok := registered[name]; !ok {
-			t.Errorf("no file registers %s", name)
-		}
-	}
 }

@@ -68,7 +68,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 
-	for _, s := range subjects() {
+	for _, s := range subjects(t) {
 		w.tell(t, s)
 	}
 	w.checkCalls(t)
@@ -76,7 +76,7 @@ func TestTraces(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range subjects() {
+	for _, s := range subjects(t) {
 		for _, q := range s.down { // a pool may notice late
 			waittest.Eventually(t, s.service+" without a database: "+q.path, func() bool {
 				q, _ := traced(q, true)
@@ -127,7 +127,7 @@ func (w *witness) checkCalls(t *testing.T) {
 	}
 
 	sampled := w.runCheck(t, true)
-	for _, s := range subjects() {
+	for _, s := range subjects(t) {
 		w.spans.await(t, s.service+": "+s.last, func(one span) bool { return one.trace == sampled && one.name == s.last })
 	}
 	for _, s := range w.spans.traceOf(sampled) {
@@ -179,7 +179,7 @@ func rowlockBinary(t *testing.T) string {
 func (w *witness) keepsSecrets(t *testing.T) {
 	t.Helper()
 	secrets := []string{mark, luhn}
-	for _, s := range subjects() {
+	for _, s := range subjects(t) {
 		secrets = append(secrets, s.secrets...)
 	}
 	for _, secret := range secrets {

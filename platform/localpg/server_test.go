@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/localpg/guard"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
@@ -252,35 +249,4 @@ func TestTemporary(t *testing.T) {
 		t.Errorf("%s is left", s.Dir())
 	}
 	wantEmpty(t, parent)
-}
-
-// The life of a server once more as an ordinary user, when root runs the tests.
-func TestAsNobody(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this is an ordinary user already")
-	}
-	t.Parallel()
-	user, err := guard.Unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The original is in a folder of root's.
-	dir := folder(t)
-	copied := filepath.Join(dir, "localpg.test")
-	if err := exec.CommandContext(t.Context(), "cp", program, copied).Run(); err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir, "log")
-	err = guard.Run(t.Context(), guard.Spec{
-		Path: copied, Args: []string{"-test.run=^TestLifecycle$", "-test.v"},
-		Dir: "/", User: user,
-		Env: []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()},
-	}, log)
-	if out := readFile(log); err != nil || !strings.Contains(out, "\n--- PASS: Test") {
-		t.Errorf("as another user: %v\n%s", err, out)
-	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
@@ -29,29 +29,25 @@ func TestMySQLLostReplies(t *testing.T) {
 	inTx := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) }
 	for name, c := range map[string]struct {
 		call    func(*sqldb.DB) func(context.Context) error
-		request bool // is lost, not the reply
+		when    faultproxy.When
 		at      string
 		outcome sqldb.Outcome
 		value   int64
 	}{
-		"Once, applied":          {incrementOnce, false, "UPDATE counter", sqldb.Unknown, 1},
-		"Once, not applied":      {incrementOnce, true, "UPDATE counter", sqldb.Unknown, 0},
-		"InTx, statement":        {inTx, false, "UPDATE counter", sqldb.NotApplied, 0},
-		"InTx, COMMIT applied":   {inTx, false, "COMMIT", sqldb.Unknown, 1},
-		"InTx, COMMIT lost":      {inTx, true, "COMMIT", sqldb.Unknown, 0},
-		"InTx, BEGIN sent again": {inTx, false, "START TRANSACTION", sqldb.NotApplied, 1},
+		"Once, applied":          {incrementOnce, faultproxy.AfterStatement, "UPDATE counter", sqldb.Unknown, 1},
+		"Once, not applied":      {incrementOnce, faultproxy.BeforeStatement, "UPDATE counter", sqldb.Unknown, 0},
+		"InTx, statement":        {inTx, faultproxy.AfterStatement, "UPDATE counter", sqldb.NotApplied, 0},
+		"InTx, COMMIT applied":   {inTx, faultproxy.AfterCommit, "", sqldb.Unknown, 1},
+		"InTx, COMMIT lost":      {inTx, faultproxy.BeforeCommit, "", sqldb.Unknown, 0},
+		"InTx, BEGIN sent again": {inTx, faultproxy.AfterStatement, "START TRANSACTION", sqldb.NotApplied, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := mariaCounters(t)
 			direct := open(t, url)
-			proxy := mariaproxy.New(t, url)
+			proxy := faultproxy.New(t, url)
 			db := open(t, proxy.DSN(url), briefly)
-			if c.request {
-				proxy.CutRequest(c.at)
-			} else {
-				proxy.CutReply(c.at)
-			}
+			proxy.Cut(c.when, faultproxy.FIN, faultproxy.Matching(c.at))
 			err := c.call(db)(t.Context())
 			if proxy.Cuts() != 1 {
 				t.Fatalf("%d cuts, want 1: the test tested nothing", proxy.Cuts())

@@ -2,6 +2,7 @@
 package clienttest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +18,8 @@ import (
 // measures the pauses of a call without waiting.
 type Script struct {
 	Answers []Answer
-	// Keys, Bodies and Tokens hold the requests' parts.
-	Keys, Bodies, Tokens []string
+	// Keys, Bodies, Tokens and Hosts hold the requests' parts.
+	Keys, Bodies, Tokens, Hosts []string
 }
 
 // Answer is what a service or a network answers.
@@ -29,6 +30,8 @@ type Answer struct {
 	After string
 	// Err, if set, is the transport's error instead of an answer.
 	Err error
+	// Handler, if set, makes the answer.
+	Handler http.Handler
 }
 
 // Answers of any service and any network.
@@ -59,6 +62,7 @@ func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.Keys = append(s.Keys, req.Header.Get("Idempotency-Key"))
 	s.Tokens = append(s.Tokens, req.Header.Get("Authorization"))
 	s.Bodies = append(s.Bodies, string(body))
+	s.Hosts = append(s.Hosts, req.URL.Host)
 
 	if a.Err != nil {
 		return nil, a.Err
@@ -68,8 +72,14 @@ func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.After != "" {
 		recorder.Header().Set("Retry-After", a.After)
 	}
-	recorder.WriteHeader(a.Status)
-	_, _ = recorder.WriteString(a.Body)
+	if a.Handler != nil {
+		received := req.Clone(req.Context())
+		received.Body = io.NopCloser(bytes.NewReader(body))
+		a.Handler.ServeHTTP(recorder, received)
+	} else {
+		recorder.WriteHeader(a.Status)
+		_, _ = recorder.WriteString(a.Body)
+	}
 
 	resp := recorder.Result()
 	resp.Request = req

@@ -11,10 +11,8 @@ import (
 	"log/slog"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -22,8 +20,7 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 )
 
-// The names of databases begin with their purpose; the names of tests' databases then have the
-// hour of their creation, since 1970.
+// The names of databases begin with their purpose.
 const (
 	testPrefix     = "rowlock_test_"
 	templatePrefix = "rowlock_template_"
@@ -31,7 +28,7 @@ const (
 
 // Postgres returns the DSN of a new database with the schema of src's migrations. It is a copy of a
 // template, which is built once per server and content of the migrations, by the first process that
-// needs it. The database is dropped with the test. If the test fails on a given server, it is kept.
+// needs it. The database is dropped with the test.
 func Postgres(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	admin := process.start(t)
@@ -79,9 +76,7 @@ func Dial(t testing.TB, dsn string) *sqlx.DB {
 func clone(ctx context.Context, t testing.TB, admin, template string, options ...string) string {
 	t.Helper()
 
-	random := strings.ToLower(rand.Text()[:8])
-	name := fmt.Sprintf("%s%d_%s_%s", testPrefix, hours(time.Now()), random, plain(t.Name()))
-	name = name[:min(len(name), 63)]
+	name := newName(t)
 	dsn, err := withDatabase(admin, name)
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
@@ -96,10 +91,6 @@ func clone(ctx context.Context, t testing.TB, admin, template string, options ..
 	}
 
 	t.Cleanup(func() {
-		if t.Failed() && process.own == nil {
-			t.Logf("dbtest: the database of the failed test is kept for a day, or as long as its server: %s", dsn)
-			return
-		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 		defer cancel()
 		if err := onAdmin(ctx, admin, func(conn *sql.Conn) error { return drop(ctx, conn, name) }); err != nil {
@@ -179,29 +170,6 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	return run(ctx, conn, "ALTER DATABASE "+quoted+" IS_TEMPLATE true ALLOW_CONNECTIONS false")
 }
 
-// sweepDatabases drops the databases of tests that failed or were killed more than keepFor ago.
-func sweepDatabases(ctx context.Context, admin string) error {
-	return onAdmin(ctx, admin, func(conn *sql.Conn) error {
-		var names []string
-		const query = `SELECT coalesce(array_agg(datname::text), '{}') FROM pg_database WHERE starts_with(datname, $1)`
-		if err := conn.QueryRowContext(ctx, query, testPrefix).Scan(pq.Array(&names)); err != nil {
-			return fmt.Errorf("list old test databases: %w", err)
-		}
-		for _, name := range names {
-			made, _, _ := strings.Cut(strings.TrimPrefix(name, testPrefix), "_")
-			if hour, err := strconv.ParseInt(made, 10, 64); err != nil || hour >= hours(time.Now().Add(-keepFor)) {
-				continue
-			}
-
-			// Another process may be dropping it too.
-			_ = drop(ctx, conn, name)
-		}
-		return nil
-	})
-}
-
-func hours(t time.Time) int64 { return t.Unix() / 3600 }
-
 func drop(ctx context.Context, conn *sql.Conn, name string) error {
 	return run(ctx, conn, "DROP DATABASE IF EXISTS "+pq.QuoteIdentifier(name)+" WITH (FORCE)")
 }
@@ -244,7 +212,10 @@ func withDatabase(dsn, name string) (string, error) {
 
 var unplain = regexp.MustCompile(`[^a-z0-9]+`)
 
-// plain converts a test's name to a part of a database's name.
-func plain(name string) string {
-	return strings.Trim(unplain.ReplaceAllString(strings.ToLower(name), "_"), "_")
+// newName returns the name of a database for the test.
+func newName(t testing.TB) string {
+	const longest = 63
+	name := strings.ToLower(testPrefix + rand.Text()[:8] + "_" + t.Name())
+	name = unplain.ReplaceAllString(name, "_")
+	return strings.TrimRight(name[:min(len(name), longest)], "_")
 }

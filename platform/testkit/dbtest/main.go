@@ -16,9 +16,6 @@
 //
 // [MariaDB] does the same on a private MariaDB server, or on the server of ROWLOCK_TEST_MYSQL_URL. It
 // applies the migrations for each database.
-//
-// A failed test on a server named by the variable keeps its database and prints the DSN; the first
-// test a day later drops it. Private servers keep nothing.
 package dbtest
 
 import (
@@ -40,13 +37,9 @@ import (
 // URLVariable names the environment variable with the URL of a server to test on.
 const URLVariable = "ROWLOCK_TEST_DATABASE_URL"
 
-const (
-	// waitLimit bounds a test's wait for the server: for its start, or for a template that another
-	// process is building.
-	waitLimit = 2 * time.Minute
-	// keepFor is the time for which the databases of failed and killed tests are kept.
-	keepFor = 24 * time.Hour
-)
+// waitLimit bounds a test's wait for the server: for its start, or for a template that another process
+// is building.
+const waitLimit = 2 * time.Minute
 
 // process is the server that the tests of this process share.
 var process server
@@ -102,14 +95,13 @@ func (s *server) start(t testing.TB) string {
 
 func (s *server) open() (err error) {
 	s.templates = make(map[string]bool)
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
-
 	if given := config.Environ()[URLVariable]; given != "" {
 		s.url = given
-		return sweepDatabases(ctx, given)
+		return nil
 	}
 
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
 	s.own, err = localpg.Start(ctx, localpg.Options{Settings: private(nil)})
 	if err != nil {
 		return err

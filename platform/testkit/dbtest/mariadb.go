@@ -2,12 +2,10 @@ package dbtest
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"log/slog"
 	"maps"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 
@@ -115,8 +113,7 @@ func MariaServer(t testing.TB, settings ...map[string]string) (server *localmari
 // createMariaDatabase creates a database on the server at admin, and returns its name.
 func createMariaDatabase(t testing.TB, admin string) string {
 	t.Helper()
-	name := testPrefix + strings.ToLower(rand.Text()[:8]) + "_" + plain(t.Name())
-	name = strings.TrimRight(name[:min(len(name), 63)], "_")
+	name := newName(t)
 	onMaria(t.Context(), t, admin, "CREATE DATABASE "+name)
 	return name
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/pgbouncer"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
@@ -42,42 +40,6 @@ func TestPgBouncer(t *testing.T) {
 	// As in production, startup parameters are refused.
 	if err := dbtest.Dial(t, through+"&statement_timeout=1000").PingContext(t.Context()); err == nil {
 		t.Error("statement_timeout was accepted as a startup parameter")
-	}
-}
-
-// A pooler that is restarted cuts its clients off and serves the same address again.
-func TestPgBouncerRestart(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Empty(t)
-	dbtest.PgBouncer(t, dsn, 1) // skips where there is none
-	p, err := pgbouncer.Start(t.Context(), config.Environ()["PATH"], 1, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	through, err := p.DSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := dbtest.Dial(t, through)
-	for range 3 {
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if tx.Commit() == nil {
-			t.Error("a transaction outlived the pooler")
-		}
-		if n := number(t, db, "SELECT 1"); n != 1 {
-			t.Errorf("after the restart: %d", n)
-		}
 	}
 }
 

@@ -55,17 +55,20 @@ func (l *link) run() {
 	defer func() { _ = server.Close() }()
 
 	requests := bufio.NewReader(l.client)
-	if !l.startup(requests, server) {
+	relayRequests, relayReplies := l.relayRequests, l.relayReplies
+	if l.proxy.mysql {
+		relayRequests, relayReplies = l.relayPackets, l.relayResults
+	} else if !l.startup(requests, server) {
 		return
 	}
 
 	var replies sync.WaitGroup
 	replies.Go(func() {
-		l.relayReplies(server)
+		relayReplies(server)
 		l.end(FIN)
 	})
 
-	if l.relayRequests(requests, server) {
+	if relayRequests(requests, server) {
 		_ = server.CloseWrite()
 	}
 	replies.Wait()

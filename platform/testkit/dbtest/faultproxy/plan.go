@@ -11,8 +11,8 @@ type When uint8
 
 const (
 	// AfterStatement discards the reply to a statement that the server has finished; outside a
-	// transaction it is committed. Transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT,
-	// SET) and the empty query of a ping do not count as statements.
+	// transaction it is committed. The empty query of a ping and COMMIT do not count as statements,
+	// and other transaction control (BEGIN, ROLLBACK, SAVEPOINT, SET) only if Matching names it.
 	AfterStatement When = iota + 1
 	// AfterCommit discards the reply to a COMMIT that the server has finished.
 	AfterCommit
@@ -106,12 +106,7 @@ func (p *Proxy) match(statement string) (cut *plan) {
 		return nil
 	}
 
-	kind := classify(statement)
-	if kind == other {
-		return nil
-	}
-
-	lower := strings.ToLower(statement)
+	kind, lower := classify(statement), strings.ToLower(statement)
 	for _, one := range p.plans {
 		if one.left == 0 || !one.fits(kind, lower) {
 			continue
@@ -137,7 +132,8 @@ func (p *plan) fits(kind kind, lower string) bool {
 	case AfterCommit, BeforeCommit:
 		return kind == commit
 	case AfterStatement, BeforeStatement, DuringStatement:
-		return kind == statement && p.matches(lower)
+		named := kind == other && len(p.texts) > 0
+		return (kind == statement || named) && p.matches(lower)
 	default:
 		return false
 	}

@@ -2,7 +2,8 @@
 // enough of the wire protocol (version 3) to know which reply answers which statement. It can
 // discard the reply to an UPDATE or a COMMIT that the server has executed, and then end the
 // connection. With it tests reach the third outcome of a write: unknown. It can also lose
-// requests, and delay, refuse and drop connections.
+// requests, and delay, refuse and drop connections. It does the same for MySQL and MariaDB,
+// except for DuringStatement and for prepared statements.
 //
 //	proxy := faultproxy.New(t, dsn)
 //	db := open(proxy.DSN(dsn))
@@ -28,6 +29,7 @@ import (
 // Proxy is a running proxy. Its methods are safe for concurrent use.
 type Proxy struct {
 	secure  *tls.Config // nil: no TLS
+	mysql   bool        // its clients speak MySQL's protocol
 	address string
 	wg      sync.WaitGroup
 
@@ -43,14 +45,15 @@ type Proxy struct {
 	closed   bool
 }
 
-// New starts a proxy in front of dsn's server. The proxy ends with the test.
+// New starts a proxy in front of dsn's server, a postgres:// URL, or a mysql:// URL with a port. The
+// proxy ends with the test.
 func New(t testing.TB, dsn string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
 		t.Fatal("faultproxy: the DSN must be a URL with a host")
 	}
-	p, err := Start(u.Host, nil)
+	p, err := start(&Proxy{upstream: u.Host, mysql: u.Scheme == "mysql"})
 	if err != nil {
 		t.Fatalf("faultproxy: %v", err)
 	}
@@ -62,11 +65,15 @@ func New(t testing.TB, dsn string) *Proxy {
 // not nil, the proxy uses TLS to the server, and refuses a server without TLS. It never uses TLS to
 // its clients, because it reads their messages.
 func Start(upstream string, secure *tls.Config) (*Proxy, error) {
-	if _, _, err := net.SplitHostPort(upstream); err != nil {
-		upstream = net.JoinHostPort(upstream, "5432")
-	}
+	return start(&Proxy{upstream: upstream, secure: secure})
+}
 
-	p := &Proxy{upstream: upstream, secure: secure, links: make(map[*link]struct{}), resumed: make(chan struct{})}
+// start makes the proxy listen.
+func start(p *Proxy) (*Proxy, error) {
+	if _, _, err := net.SplitHostPort(p.upstream); err != nil {
+		p.upstream = net.JoinHostPort(p.upstream, "5432")
+	}
+	p.links, p.resumed = make(map[*link]struct{}), make(chan struct{})
 	close(p.resumed)
 
 	const tries = 10
@@ -89,14 +96,18 @@ func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	}
 }
 
-// DSN returns dsn, a postgres:// URL, with the proxy's address and sslmode=disable. It panics
-// if dsn is not a URL.
+// DSN returns dsn with the proxy's address, and for PostgreSQL with sslmode=disable. It panics if
+// dsn is not a URL.
 func (p *Proxy) DSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
 		panic("faultproxy: the DSN must be a URL with a host")
 	}
 	u.Host = p.address
+	if p.mysql {
+		return u.String()
+	}
+
 	query := u.Query()
 	query.Set("sslmode", "disable")
 	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {

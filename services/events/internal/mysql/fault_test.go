@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
@@ -48,14 +48,18 @@ func TestLostReplies(t *testing.T) {
 		t.Run(lost, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
-			proxy, db := mariaproxy.New(t, dsn), openPool(t, dsn, nil)
+			proxy, db := faultproxy.New(t, dsn), openPool(t, dsn, nil)
 			s := openStore(t, proxy.DSN(dsn), nil)
 			var given []event.ID
 			var unknown, refused int64
 			const rounds, callers = 6, 8
 			for round := range rounds {
 				if round%2 == 1 {
-					proxy.CutReply(lost)
+					when := faultproxy.AfterStatement
+					if lost == "COMMIT" {
+						when = faultproxy.AfterCommit
+					}
+					proxy.Cut(when, faultproxy.FIN, faultproxy.Matching(lost))
 				}
 				var mu sync.Mutex
 				waittest.Together(t, callers, func(int) error {
@@ -96,7 +100,7 @@ func TestLostReplies(t *testing.T) {
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
-	proxy := mariaproxy.New(t, dsn)
+	proxy := faultproxy.New(t, dsn)
 	s, other, db := openStore(t, proxy.DSN(dsn), nil), openStore(t, dsn, nil), openPool(t, dsn, nil)
 	for range 20 {
 		if _, err := other.Add(t.Context(), event.New{Pending: true}); err != nil {
@@ -104,7 +108,7 @@ func TestKilledWorker(t *testing.T) {
 		}
 	}
 	n, err := s.Work(t.Context(), 20, func(event.ID) string {
-		proxy.Drop()
+		proxy.Drop(faultproxy.FIN)
 		return "lost"
 	})
 	if outcome, ours := sqldb.OutcomeOf(err); n != 0 || !ours || outcome != sqldb.NotApplied {
