@@ -23,6 +23,10 @@ func TestBatch(t *testing.T) {
 	s.WantProblem("POST", batch+"?create=false", missing, 404, "COUNT_NOT_FOUND", "changes[1].itemId")
 	s.WantProblem("POST", batch, `{"changes":[{"itemId":"b","amount":1},{"itemId":"a","amount":9223372036854775807}]}`,
 		422, "COUNT_OVERFLOW", "changes[1].itemId")
+	s.WantProblem("POST", batch, `{"changes":[{"itemId":"absent","amount":1}]}`, 404, "COUNT_NOT_FOUND",
+		"changes[0].itemId")
+	s.WantProblem("POST", batch, `{"changes":[{"itemId":"a","amount":9223372036854775807}]}`, 422, "COUNT_OVERFLOW",
+		"changes[0].itemId")
 	s.Want("POST", external+"b/increase", "", 200, `{"itemId":"b","value":11}`)
 	s.Want("POST", batch+"?create=true", missing, 200,
 		`{"values":[{"itemId":"b","value":12},{"itemId":"é/\"","value":1},{"itemId":"b","value":13}]}`)

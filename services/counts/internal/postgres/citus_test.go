@@ -1,10 +1,8 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -37,11 +34,7 @@ func openDistributed(t *testing.T, dsn string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return &replica{countingtest.Repo{CountValueRepository: s}, s}
 }
 
@@ -54,10 +47,9 @@ func TestRepositoryOnShards(t *testing.T) {
 		dsn, _ := apptest.OneServer(t, postgres.Migrations())
 		return openDistributed(t, dsn)
 	}, "contract/batch", "contract/batch creates", "contract/repeats", "contract/repeated set",
-		"contract/repeated refusals", "contract/repeated create", "contract/repeated delete", "contract/key conflicts",
-		"contract/keys of callers", "contract/keys of no caller", "transactions/refused batches", "transactions/free key",
-		"contention/batches cross", "contention/batches are whole", "contention/batches create", "contention/one of a key",
-		"contention/callers of a key", "contention/keys on a hot item")
+		"contract/repeated refusals", "contract/repeated delete", "contract/key conflicts", "contract/keys of callers",
+		"contract/keys of no caller", "transactions/refused batches", "transactions/free key", "contention/one of a key",
+		"contention/keys on a hot item")
 }
 
 // Two replicas change one count and many, also while replies get lost: the sums are exact.
@@ -75,19 +67,9 @@ func TestCountsOnCitus(t *testing.T) {
 	})
 }
 
-// Each statement goes to one worker as a whole, with the locks in it.
 func TestStatementsGoToOneWorkerOnCitus(t *testing.T) {
 	t.Parallel()
-	dsn, _ := apptest.Citus(t, postgres.Migrations())
-	db := dbtest.Dial(t, dsn)
-	for statement, args := range postgres.CitusStatements() {
-		var lines []string
-		err := db.SelectContext(t.Context(), &lines, `EXPLAIN `+statement, args...)
-		got := strings.Join(lines, "\n")
-		if err != nil || !strings.Contains(got, "Task Count: 1") || strings.Contains(got, "Distributed Subplan") {
-			t.Errorf("%s\n%v\n%s", statement, err, got)
-		}
-	}
+	apptest.GoToOneWorker(t, postgres.Migrations(), postgres.CitusStatements())
 }
 
 // distributed changes counts by two stores, and cuts replies on the way through the proxies.
@@ -184,11 +166,11 @@ func changesOnCitus(t *testing.T, s *replica) {
 		t.Errorf("page %v, %v", page, err)
 	}
 	create := update("", "new")
-	create.Create = true
-	for name, u := range map[string]counting.Update{
+	create.CreateMissing = true
+	for name, u := range map[string]counting.Request{
 		"batch": update("", "a", "c"), "key": update("k", "c"), "create": create,
 	} {
-		if _, err := s.Apply(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
+		if _, err := s.Change(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

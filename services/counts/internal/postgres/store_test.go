@@ -72,11 +72,7 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return &replica{countingtest.Repo{CountValueRepository: s}, s}, look
 }
 
@@ -84,27 +80,6 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Du
 func (r *replica) setTo(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
 	v, _, err := r.Set(ctx, counting.Key{}, id, value)
 	return v, err
-}
-
-// together applies updates as one group, in a pass that waits for locks or, without a wait, skips them.
-func (r *replica) together(ctx context.Context, wait time.Duration, updates ...counting.Update) ([]answer, error) {
-	requests := make([]counting.Request, len(updates))
-	for i, u := range updates {
-		requests[i] = countingtest.Request(u)
-	}
-	answers, err := r.store.ChangeTogether(ctx, wait, requests...)
-	all := make([]answer, len(answers))
-	for i, a := range answers {
-		all[i] = answer{Answer: a, Err: a.Err(requests[i])}
-	}
-	return all, err
-}
-
-// answer is what a request of a group got.
-type answer struct {
-	counting.Answer
-
-	Err error
 }
 
 func TestStorePassesTheSuite(t *testing.T) {
@@ -175,33 +150,6 @@ func wantValue(t *testing.T, s *replica, id counting.ItemID, want int64) {
 	if v, err := s.Find(t.Context(), id); err != nil || v.Current != want {
 		t.Errorf("%s is %d (%v), want %d", id, v.Current, err, want)
 	}
-}
-
-// A row that another transaction has locked delays only its own callers, and is never taken for a missing row.
-func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "locked", "free")
-	holder := lock(t, db, "locked")
-
-	held := inBackground(10, func(int) error {
-		_, err := countingtest.Add(t.Context(), s, "locked", 1)
-		return err
-	})
-	// Beside the locked row, other counts change and missing ones are refused.
-	for i := range 200 {
-		if v, err := countingtest.Add(t.Context(), s, "free", 1); err != nil || v != int64(i+1) {
-			t.Fatalf("free: %d, %v", v, err)
-		}
-		if _, err := countingtest.Add(t.Context(), s, "missing", 1); !errors.Is(err, counting.ErrNotFound) {
-			t.Fatalf("missing: %v", err)
-		}
-	}
-	wantNone(t, held)
-	holder.Rollback()
-	wantDone(t, held)
-	wantValue(t, s, "locked", 10)
 }
 
 // Another transaction changes the row while a group waits for its lock: the
