@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
 
@@ -141,7 +142,7 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	if total != backlog || len(batches) < mysql.Parts/2 {
 		t.Errorf("%d of %d were worked, in batches of %d parts", total, backlog, len(batches))
 	}
-	wantWhole(t, db)
+	eventtest.WantWhole(t, db, "")
 }
 
 // TestStatusOfOneRow: without exactly one row no id is given, even when the table is damaged while the service runs.

@@ -85,16 +85,13 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	}
 
-	cleaner := &cleaner{store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention}
-	reconciler := &reconciler{
-		service: service, store: store, metrics: observer, log: tel.Logger(), lease: cfg.lease(),
-	}
+	u := &upkeep{service: service, store: store, metrics: observer, retention: cfg.LedgerRetention, lease: cfg.lease()}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
 		return errors.Join(simulator.Close(ctx), ledger.Close())
-	}},
-		lifecycle.Part{Name: "group commit", Stop: store.Close},
-		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(time.Minute, cfg.CleanupInterval, cleaner.clean)},
-		lifecycle.Part{Name: "reconcile", Run: lifecycle.Every(firstReconcile, cfg.ReconcileAfter, reconciler.reconcile)})
+	}}, lifecycle.Part{Name: "group commit", Stop: store.Close})
+	c.Repeat("cleanup", time.Minute, cfg.CleanupInterval,
+		"expired keys or settled entries of the ledger could not be deleted", u.clean)
+	c.Repeat("reconcile", firstReconcile, cfg.ReconcileAfter, "open payments could not be settled or counted", u.reconcile)
 
 	if cfg.FingerprintSecret == "" {
 		tel.Logger().Warn("FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")

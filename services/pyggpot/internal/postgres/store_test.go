@@ -50,11 +50,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*gr
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return replica{s, seen}
 }
 
