@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
@@ -43,9 +44,8 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 		               WHERE table_schema = database() AND (extra <> '' OR column_default NOT IN ('NULL'))` + two,
 		"scheduled events": `SELECT count(*) FROM information_schema.events WHERE event_schema = database()`,
 	} {
-		var n int
-		if err := db.GetContext(t.Context(), &n, query); err != nil || n != 0 {
-			t.Errorf("%s: %d, %v; want none", what, n, err)
+		if n := apptest.One[int](t, db, query); n != 0 {
+			t.Errorf("%s: %d, want none", what, n)
 		}
 	}
 	var columns []string
@@ -64,12 +64,9 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
-	var explain string // MariaDB tells the partitions only when asked, MySQL in one of its formats
-	err := db.GetContext(t.Context(), &explain,
+	// MariaDB tells the partitions only when asked, MySQL in one of its formats.
+	explain := apptest.One[string](t, db,
 		`SELECT if(version() LIKE '%MariaDB%', 'EXPLAIN PARTITIONS ', 'EXPLAIN FORMAT=TRADITIONAL ')`)
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	for query, check := range map[string]func(partitions string) bool{
 		`SELECT value FROM events WHERE id = 77 LIMIT 1`: func(p string) bool {
@@ -159,9 +156,8 @@ func TestStatusOfOneRow(t *testing.T) {
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)
 			}
-			var n int
-			if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM events`); err != nil || n != 0 {
-				t.Errorf("%d events, %v", n, err)
+			if n := apptest.One[int](t, db, `SELECT count(*) FROM events`); n != 0 {
+				t.Errorf("%d events, want none", n)
 			}
 		})
 	}

@@ -97,9 +97,8 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 	if n := eventtest.WantWhole(t, db, "events."); n != pending {
 		t.Errorf("%d events, want %d", n, pending)
 	}
-	var wrong int
 	const query = `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`
-	if err := db.GetContext(t.Context(), &wrong, query); err != nil || wrong != 0 {
-		t.Errorf("%d events have no value or another's, %v", wrong, err)
+	if wrong := apptest.One[int](t, db, query); wrong != 0 {
+		t.Errorf("%d events have no value or another's", wrong)
 	}
 }
