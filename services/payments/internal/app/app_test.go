@@ -109,12 +109,9 @@ func TestReconcile(t *testing.T) {
 			 1, 'EUR', 'visa', '4242', 12, 2099, now() + interval '2s', now())`)
 	const unsettled = "payments_unsettled_charges"
 	waittest.Eventually(t, "an open claim is counted", func() bool { return rs[0].Metric(t, unsettled) >= 1 })
-	waittest.Eventually(t, "no claim is open", func() (closed bool) {
+	waittest.Eventually(t, "no claim is open", func() bool {
 		const query = `SELECT NOT EXISTS (SELECT FROM payments.idempotency_records WHERE status = 'PROCESSING')`
-		if err := db.GetContext(t.Context(), &closed, query); err != nil {
-			t.Fatal(err)
-		}
-		return closed
+		return apptest.One[bool](t, db, query)
 	})
 	waittest.Eventually(t, "none is counted", func() bool { return rs[0].Metric(t, unsettled) == 0 })
 	db.counts(t, 2, 2, 2)
