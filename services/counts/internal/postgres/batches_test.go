@@ -61,36 +61,6 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 	wantValue(t, s, "z", 100+9)
 }
 
-// In the pass that skips locked counts, a batch of a locked one is applied not at all and is told apart from one of a
-// missing one, and the others of its group are applied.
-func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "a", "b", "locked")
-	holder := lock(t, db, "locked")
-	create := update("d", "a", "locked", "new")
-	create.CreateMissing = true
-	all, err := s.store.ChangeTogether(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
-		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, a := range all {
-		isLocked := i == 1 || i == 2 || i == 3 || i == 6
-		if a.HeldUp != isLocked || errors.Is(a.Err(), counting.ErrNotFound) != (i == 4) {
-			t.Errorf("request %d got %+v", i, a)
-		}
-	}
-	holder.Rollback()
-	wantValue(t, s, "a", 1)
-	wantValue(t, s, "b", 2)
-	wantValue(t, s, "locked", 0)
-	if _, err := s.Find(t.Context(), "new"); !errors.Is(err, counting.ErrNotFound) {
-		t.Errorf("a batch that was skipped created a count: %v", err)
-	}
-}
-
 // Batches of two replicas that name the same counts in crossing orders, with keys and without, and that create some of
 // them: exact sums, and not one deadlock.
 func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {

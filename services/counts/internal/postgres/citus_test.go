@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
@@ -22,20 +19,8 @@ import (
 // openDistributed opens a store on Citus.
 func openDistributed(t *testing.T, dsn string) *replica {
 	t.Helper()
-	const lockTimeout = 20 * time.Second
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-		ApplicationName: "counts", Session: postgres.Session(), Cluster: sqldb.ClusterCitus,
-	}, prometheus.NewRegistry())
-	s, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, "counts", 2*lockTimeout, postgres.Slots()),
-		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-	}, 15*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	apptest.CloseAtEnd(t, s.Close)
-	return &replica{countingtest.Repo{CountValueRepository: s}, s}
+	s, _ := openOn(t, sqldb.Settings{URL: dsn, LockTimeout: 20 * time.Second, Cluster: sqldb.ClusterCitus})
+	return s
 }
 
 // What is refused on a cluster is refused whole; everything else passes the suite, by the statements for Citus on one

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -78,9 +77,9 @@ func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
 		update("k", "a"), update("", "b", "a", "a"), update("", "a"), update("l", "b"),
 		update("m", "b", "gone"), update("n", "b", "full"), update("", "full", "b"),
 	}
-	answers := make(chan []counting.Answer, 1)
+	answers := make(chan []*counting.Answer, 1)
 	go func() {
-		all, err := s.store.ChangeTogether(t.Context(), time.Minute, group...)
+		all, err := s.store.ChangeTogether(t.Context(), group...)
 		if err != nil {
 			t.Error(err)
 		}

@@ -57,17 +57,23 @@ type seen struct {
 // openSeen opens one replica's store, whose metrics the test looks at.
 func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, seen) {
 	t.Helper()
+	return openOn(t, sqldb.Settings{URL: dsn, Pooler: pooler, LockTimeout: lockTimeout})
+}
+
+// openOn opens one replica's store by a pool with the settings, and those that all pools have.
+func openOn(t *testing.T, settings sqldb.Settings) (*replica, seen) {
+	t.Helper()
 	look := seen{
 		apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true}), prometheus.NewRegistry(),
 	}
-	statementTimeout := 2 * lockTimeout
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "counts", Contention: look.Metrics, Session: postgres.Session(),
-	}, look.Registry)
+	settings.MaxOpenConns, settings.StatementTimeout = 8, 2*settings.LockTimeout
+	settings.ApplicationName, settings.Contention, settings.Session = "counts", look.Metrics, postgres.Session()
+	db := apptest.Pool(t, settings, look.Registry)
+
 	s, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, "counts", statementTimeout, postgres.Slots()),
-		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: look.Metrics, Registry: look.Registry,
+		DB: db, Slots: groupcommit.NewSlots(db, "counts", settings.StatementTimeout, postgres.Slots()),
+		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout, Contention: look.Metrics,
+		Registry: look.Registry,
 	}, 15*time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,6 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 	t.Helper()
 	tests := map[string]func(*testing.T, Repo){
 		"contract/create":                  create,
-		"contract/find many":               findMany,
 		"contract/add":                     addChanges,
 		"contract/set":                     set,
 		"contract/delete":                  remove,
@@ -30,7 +29,6 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contract/key conflicts":           conflicts,
 		"contract/keys of callers":         keysOfCallers,
 		"contract/keys of no caller":       keysOfNoCaller,
-		"transactions/refused changes":     refusedChanges,
 		"transactions/overflow":            overflow,
 		"transactions/ended context":       endedContext,
 		"transactions/refused batches":     refusedBatches,
