@@ -115,8 +115,8 @@ type gone struct{ *httptest.ResponseRecorder }
 
 func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// A page or a claim whose client leaves gives back what it holds of the replica's memory. Its connection is cut, so that
-// no client takes a part for the whole.
+// A page or a claim whose client leaves gives back what it holds of the replica's memory. Its connection is cut: no
+// client takes a part for the whole.
 func TestEntriesAreClosedWhenTheClientLeaves(t *testing.T) {
 	t.Parallel()
 	open := 0

@@ -32,7 +32,8 @@ func every(from, n, step int) *attempt.Items {
 func readByTable(t *testing.T, dsn string) {
 	t.Helper()
 	db := dbtest.Dial(t, dsn)
-	execute(t, db, `ALTER DATABASE "`+apptest.One[string](t, db, `SELECT current_database()`)+`" SET enable_indexscan = off`)
+	name := apptest.One[string](t, db, `SELECT current_database()`)
+	execute(t, db, `ALTER DATABASE "`+name+`" SET enable_indexscan = off`)
 }
 
 // scatter inserts items 0000000 to n-1 in random order.
@@ -88,7 +89,8 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 		return
 	}
 
-	sums := apptest.One[string](t, r.db, `SELECT sum(attempts) || ' ' || count(*) FILTER (WHERE attempts = 2) FROM iidy.lists`)
+	sums := apptest.One[string](t, r.db,
+		`SELECT sum(attempts) || ' ' || count(*) FILTER (WHERE attempts = 2) FROM iidy.lists`)
 	if sums != fmt.Sprint(count+2, " 2") {
 		t.Errorf("attempts and items with two of them: %s, want %d and 2", sums, count+2)
 	}
