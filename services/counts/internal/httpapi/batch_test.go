@@ -54,6 +54,7 @@ func TestLongestBatch(t *testing.T) {
 	}
 }
 
+// Bad values name the change and its member. platform/strictjson tests what JSON a number or a text may be.
 func TestBadBatches(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
@@ -70,20 +71,9 @@ func TestBadBatches(t *testing.T) {
 		one(`{"itemId":"a","amount":1,"itemId":"b"}`):                   "changes[1].itemId",
 		one(`{"itemId":"a","amount":1,"other":1}`):                      "changes[1].other",
 		one(`{"itemId":"a","amount":0}`):                                "changes[1].amount",
-		one(`{"itemId":"a","amount":-0}`):                               "changes[1].amount",
-		one(`{"itemId":"a","amount":null}`):                             "changes[1].amount",
-		one(`{"itemId":"a","amount":"1"}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":1.0}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":1e3}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":9223372036854775808}`):              "changes[1].amount",
 		one(`{"itemId":"a","amount":-9223372036854775808}`):             "changes[1].amount",
-		one(`{"itemId":"a","amount":-9223372036854775809}`):             "changes[1].amount",
 		one(`{"itemId":"","amount":1}`):                                 "changes[1].itemId",
-		one(`{"itemId":null,"amount":1}`):                               "changes[1].itemId",
-		one(`{"itemId":7,"amount":1}`):                                  "changes[1].itemId",
 		one(`{"itemId":"\u0000","amount":1}`):                           "changes[1].itemId",
-		one(`{"itemId":"\n","amount":1}`):                               "changes[1].itemId",
-		one(`{"itemId":"\u0085","amount":1}`):                           "changes[1].itemId",
 		one(`{"itemId":"` + strings.Repeat("x", 256) + `","amount":1}`): "changes[1].itemId",
 
 		`{"changes":[` + strings.Repeat(`{"itemId":"a","amount":1},`, 1000) + `{"itemId":"a","amount":1}]}`: "changes",
