@@ -70,10 +70,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	// The locks of the ledger are not the service's, and not in the service's metrics.
+	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	simulator, err := processor.New(fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
-		Limits: ledgerLimits(limits, ledger), Operations: c.Operations(),
+		Limits: limits, Operations: c.Operations(),
 	})
 	if err != nil {
 		return errors.Join(err, ledger.Close())
@@ -110,12 +112,4 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
-}
-
-// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's, and not in the service's
-// metrics.
-func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB) groupcommit.Limits {
-	limits := service
-	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
-	return limits
 }
