@@ -153,6 +153,9 @@ func TestStatusOfOneRow(t *testing.T) {
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
 			s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 			execute(t, db, damage)
+			if err := mysql.Check(t.Context(), db); !errors.Is(err, event.ErrStatus) {
+				t.Errorf("check: %v", err)
+			}
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)
 			}
