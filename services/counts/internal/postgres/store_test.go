@@ -48,38 +48,30 @@ func openPatient(t *testing.T, dsn string) *replica {
 	return s
 }
 
-// seen is what a test looks at beside a store's answers.
-type seen struct {
-	*apptest.Contention
-	*prometheus.Registry
-}
-
-// openSeen opens one replica's store, whose metrics the test looks at.
-func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, seen) {
+// openSeen opens one replica's store, whose lock metrics the test looks at.
+func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, *apptest.Contention) {
 	t.Helper()
 	return openOn(t, sqldb.Settings{URL: dsn, Pooler: pooler, LockTimeout: lockTimeout})
 }
 
 // openOn opens one replica's store by a pool with the settings, and those that all pools have.
-func openOn(t *testing.T, settings sqldb.Settings) (*replica, seen) {
+func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contention) {
 	t.Helper()
-	look := seen{
-		apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true}), prometheus.NewRegistry(),
-	}
+	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
+	reg := prometheus.NewRegistry()
 	settings.MaxOpenConns, settings.StatementTimeout = 8, 2*settings.LockTimeout
-	settings.ApplicationName, settings.Contention, settings.Session = "counts", look.Metrics, postgres.Session()
-	db := apptest.Pool(t, settings, look.Registry)
+	settings.ApplicationName, settings.Contention, settings.Session = "counts", seen.Metrics, postgres.Session()
+	db := apptest.Pool(t, settings, reg)
 
 	s, err := postgres.New(groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "counts", settings.StatementTimeout, postgres.Slots()),
-		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout, Contention: look.Metrics,
-		Registry: look.Registry,
+		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout, Contention: seen.Metrics, Registry: reg,
 	}, 15*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	apptest.CloseAtEnd(t, s.Close)
-	return &replica{countingtest.Repo{CountValueRepository: s}, s}, look
+	return &replica{countingtest.Repo{CountValueRepository: s}, s}, seen
 }
 
 // setTo sets a count without a key.
