@@ -110,7 +110,8 @@ func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, envir
 	return r
 }
 
-// RefusesToStart fails the test unless a replica of a service on the database dsn ends with an error that contains part.
+// RefusesToStart fails the test unless a replica of a service on the database dsn ends with an error that contains
+// part.
 func RefusesToStart[C chassis.Config](t *testing.T, s chassis.Service[C], dsn, part string) {
 	t.Helper()
 	c, err := s.New(t.Context(), Config[C](t, dsn), chassis.Process{Output: io.Discard})

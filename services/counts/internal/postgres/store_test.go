@@ -49,7 +49,9 @@ func openPatient(t *testing.T, dsn string) *replica {
 }
 
 // openSeen opens one replica's store, whose lock metrics the test looks at.
-func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, *apptest.Contention) {
+func openSeen(
+	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration,
+) (*replica, *apptest.Contention) {
 	t.Helper()
 	return openOn(t, sqldb.Settings{URL: dsn, Pooler: pooler, LockTimeout: lockTimeout})
 }
@@ -65,7 +67,8 @@ func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contentio
 
 	s, err := postgres.New(groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "counts", settings.StatementTimeout, postgres.Slots()),
-		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout, Contention: seen.Metrics, Registry: reg,
+		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout,
+		Contention: seen.Metrics, Registry: reg,
 	}, 15*time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 
 const watchInterval = 10 * time.Second
 
-// measure sets the metrics to the backlog, or marks them as unknown. Every replica and every worker does so: the metrics
-// are right even when no worker is left. It reads only the pending events.
+// measure sets the metrics to the backlog, or marks them as unknown. Every replica and every worker does so, and the
+// metrics are right even when no worker is left. It reads only the pending events.
 func measure(ctx context.Context, queue event.Queue, m *metrics.Metrics) error {
 	b, err := queue.Backlog(ctx)
 	if err != nil {
