@@ -110,7 +110,11 @@ func TestPollsAndWorks(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(begin), s.found)
 		}
 		time.Sleep(time.Minute)
-		stop()
+		begin = time.Now()
+		stop() // at once: the worker is idle
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the stop took %s", took)
+		}
 		if n := len(s.times(0)); n < 40 {
 			t.Errorf("%d polls in a minute", n)
 		}
@@ -173,21 +177,6 @@ func TestStopFinishesTheBatch(t *testing.T) {
 		worked := len(s.times(1))
 		if q.begun.Load() != 4 || q.finished.Load() != 4 || took != 2*time.Second || worked != 4 || len(s.found) != 1 {
 			t.Errorf("%d begun, %d finished, in %s, %v", q.begun.Load(), q.finished.Load(), took, s.found)
-		}
-	})
-}
-
-// TestStopWhileIdle: an idle worker stops at once.
-func TestStopWhileIdle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s seen
-		stop := run(t, new(backlog), 1, 1, &s, slog.New(slog.DiscardHandler))
-		synctest.Wait()
-		begin := time.Now()
-		stop()
-		if time.Since(begin) != 0 {
-			t.Errorf("it took %s", time.Since(begin))
 		}
 	})
 }
