@@ -33,5 +33,3 @@ func TestItemIDRules(t *testing.T) {
 		}
 	}
 }
-
-var noKey = counting.Key{}

@@ -41,7 +41,7 @@ func TestReplicasShareAKey(t *testing.T) {
 		var firsts [2]atomic.Int64
 		waittest.Together(t, 8, func(i int) error {
 			n := i / 2 % 2
-			u, count := update([]string{"expired", fmt.Sprint(round)}[n], "a", "a"), int64(2*round)
+			u, count := update([]string{"expired", strconv.Itoa(round)}[n], "a", "a"), int64(2*round)
 			if n == 1 {
 				u.Changes[0].ItemID, u.Changes[1].ItemID = "b", "b"
 			}

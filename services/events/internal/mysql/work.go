@@ -65,7 +65,6 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 
 		return change(ctx, tx, n, finishSQL(n), append(args, n)...)
 	})
-
 	if err != nil {
 		return 0, err
 	}

@@ -94,7 +94,6 @@ func (s *Store) work(
 		last = rows[n-1].Place
 		return nil
 	})
-
 	if err != nil {
 		return 0, "", err
 	}

@@ -49,9 +49,14 @@ func TestBadItems(t *testing.T) {
 	}
 	const bad = "/iidy/v1/batch/lists/%00"
 	for _, call := range [][2]string{
-		{"GET", bad + "?count=1"}, {"GET", "/iidy/v1/lists/%0A"}, {"GET", "/iidy/v1/lists/%ff/a"}, {"POST", bad},
-		{"POST", bad + "?action=claim&count=1&lease=1s"}, {"POST", bad + "?action=release&claim=" + claim},
-		{"POST", bad + "?action=extend&lease=1s&claim=" + claim}, {"DELETE", bad + "?min_attempts=1"},
+		{"GET", bad + "?count=1"},
+		{"GET", "/iidy/v1/lists/%0A"},
+		{"GET", "/iidy/v1/lists/%ff/a"},
+		{"POST", bad},
+		{"POST", bad + "?action=claim&count=1&lease=1s"},
+		{"POST", bad + "?action=release&claim=" + claim},
+		{"POST", bad + "?action=extend&lease=1s&claim=" + claim},
+		{"DELETE", bad + "?min_attempts=1"},
 	} {
 		s.refused(call[0], call[1], "", plain, 400, "INVALID_FIELD", "list")
 	}
