@@ -225,7 +225,7 @@ func (c *Chassis) Repeat(name string, first, interval time.Duration, failed stri
 	c.Add(lifecycle.Part{Name: name, Run: lifecycle.Every(first, interval, func(ctx context.Context) {
 		err := work(ctx)
 		if err != nil && ctx.Err() == nil { // else the replica is stopping
-			c.log.WarnContext(ctx, failed, slog.Any("error", err))
+			c.log.WarnContext(ctx, failed, slog.Any("error", err)) //nolint:sloglint // each caller passes a literal
 		}
 	})})
 }
