@@ -220,6 +220,17 @@ func (c *Chassis) GroupCommit(
 // Add adds parts of the service. Run starts them in this order, after the database and before the API listeners.
 func (c *Chassis) Add(parts ...lifecycle.Part) { c.parts = append(c.parts, parts...) }
 
+// Repeat adds a part that calls work at the interval, see lifecycle.Every. It logs an error of work as what failed; the
+// next call tries again.
+func (c *Chassis) Repeat(name string, first, interval time.Duration, failed string, work func(context.Context) error) {
+	c.Add(lifecycle.Part{Name: name, Run: lifecycle.Every(first, interval, func(ctx context.Context) {
+		err := work(ctx)
+		if err != nil && ctx.Err() == nil { // else the replica is stopping
+			c.log.WarnContext(ctx, failed, slog.Any("error", err)) //nolint:sloglint // each caller passes a literal
+		}
+	})})
+}
+
 // Run starts all parts, serves until ctx ends, and stops them in reverse order.
 func (c *Chassis) Run(ctx context.Context) error {
 	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.config)...)

@@ -3,6 +3,7 @@ package apptest
 import (
 	"log/slog"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,20 @@ func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultpro
 		t.Fatalf("apptest: %v", err)
 	}
 	return dsn, workers
+}
+
+// GoToOneWorker fails the test unless each statement, given with its arguments, goes to one worker of a cluster as a
+// whole, with the locks in it.
+func GoToOneWorker(t *testing.T, source migrate.Source, statements map[string][]any) {
+	t.Helper()
+	dsn, _ := Citus(t, source)
+	db := dbtest.Dial(t, dsn)
+	for statement, args := range statements {
+		plan := Plan(t, db, `EXPLAIN `+statement, args...)
+		if !strings.Contains(plan, "Task Count: 1") || strings.Contains(plan, "Distributed Subplan") {
+			t.Errorf("%s\n%s", statement, plan)
+		}
+	}
 }
 
 // shardOfKey and placements replace the catalog of Citus with eight shards on two servers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
@@ -27,6 +28,41 @@ func Pool(t *testing.T, s sqldb.Settings, reg prometheus.Registerer) *sqldb.DB {
 		}
 	})
 	return db
+}
+
+// CloseAtEnd calls stop, such as the Close of a store, when the test ends.
+func CloseAtEnd(t *testing.T, stop func(context.Context) error) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Database is a connection of a test, or a service's pool.
+type Database interface {
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
+// One returns the only row of a query.
+func One[T any](t *testing.T, db Database, query string, args ...any) (v T) {
+	t.Helper()
+	if err := db.GetContext(t.Context(), &v, query, args...); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Plan returns the lines of an EXPLAIN.
+func Plan(t *testing.T, db Database, explain string, args ...any) string {
+	t.Helper()
+	var lines []string
+	if err := db.SelectContext(t.Context(), &lines, explain, args...); err != nil {
+		t.Fatalf("%s: %v", explain, err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Execute runs statements in one transaction, without the service.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
@@ -106,6 +108,22 @@ func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, envir
 
 	r.API, r.Internal = urlOf(c.Addr("api")), urlOf(c.Addr("internal"))
 	return r
+}
+
+// RefusesToStart fails the test unless a replica of a service on the database dsn ends with an error that contains
+// part.
+func RefusesToStart[C chassis.Config](t *testing.T, s chassis.Service[C], dsn, part string) {
+	t.Helper()
+	c, err := s.New(t.Context(), Config[C](t, dsn), chassis.Process{Output: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), part) {
+		t.Errorf("the start: %v, want %q", err, part)
+	}
 }
 
 // urlOf returns the base URL of a listener; empty for nil.

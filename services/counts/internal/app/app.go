@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -44,9 +46,9 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	observer := metrics.New(c.Telemetry().Registry())
-	cleaner := &cleaner{store: store, metrics: observer, log: c.Telemetry().Logger()}
-	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close},
-		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cfg.CleanupInterval, cfg.CleanupInterval, cleaner.clean)})
+	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+	c.Repeat("cleanup", cfg.CleanupInterval, cfg.CleanupInterval, "expired keys could not be deleted",
+		func(ctx context.Context) error { return store.DeleteExpired(ctx, observer.Deleted) })
 
 	docs := httpserver.Docs{Title: "Rowlock counts", OpenAPI: api.OpenAPI}
 	external, err := c.AddListener("api", cfg.HTTPAddr, docs)

@@ -39,25 +39,6 @@ func want(t *testing.T, method, url, body string, status int, part string) {
 	}
 }
 
-// The acceptance tests of the source, in its order.
-func TestAcceptance(t *testing.T) {
-	t.Parallel()
-	api := start(t, dbtest.Postgres(t, postgres.Migrations())).API
-	want(t, "POST", api+internalCounts, `{"itemId":"A","initialValue":5}`, 201, `"currentValue":5`)
-	want(t, "POST", api+internalCounts, `{"itemId":"A"}`, 409, "COUNT_EXISTS")
-	want(t, "POST", api+counts+"A/increase", `{"amount":3}`, 200, `"value":8`)
-	want(t, "POST", api+counts+"ghost/increase", "", 404, "COUNT_NOT_FOUND")
-	want(t, "POST", api+counts+"A/decrease", `{"amount":2}`, 200, `"value":6`)
-	want(t, "POST", api+internalCounts, `{"itemId":"B"}`, 201, `"currentValue":0`)
-	want(t, "POST", api+counts+"ghost/decrease", "", 404, "COUNT_NOT_FOUND")
-	want(t, "POST", api+counts+"ghost/reset", "", 404, "COUNT_NOT_FOUND")
-	want(t, "GET", api+internalCounts+"?itemIds=A&itemIds=B", "", 200, `[{"itemId":"A","currentValue":6,`)
-	want(t, "GET", api+internalCounts+"?itemIds=A&itemIds=B", "", 200, `{"itemId":"B","currentValue":0,`)
-	want(t, "POST", api+counts+"A/reset", "", 200, `"value":0`)
-	want(t, "DELETE", api+internalCounts+"/A", "", 204, "")
-	want(t, "GET", api+internalCounts+"/A", "", 404, "COUNT_NOT_FOUND")
-}
-
 func TestInternalListenerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{"INTERNAL_HTTP_ADDR": "127.0.0.1:0"}
@@ -131,9 +112,7 @@ func TestCleanup(t *testing.T) {
 		const series = `counts_cleanup_deleted_total{table="keys"}`
 		return rs[0].Metric(t, series)+rs[1].Metric(t, series) == 6510
 	})
-	var left int
-	err := db.GetContext(t.Context(), &left, `SELECT count(*) FROM counts.idempotency_keys`)
-	if err != nil || left != 7 {
-		t.Errorf("%d are left (%v), want 7", left, err)
+	if left := apptest.One[int](t, db, `SELECT count(*) FROM counts.idempotency_keys`); left != 7 {
+		t.Errorf("%d are left, want 7", left)
 	}
 }

@@ -14,7 +14,7 @@
 //     change of an absent count returns [ErrNotFound] and creates nothing.
 //   - Each change is atomic in the database: n concurrent increases by one
 //     return n different consecutive values, through one replica or through many.
-//   - An [Update] applies all of its changes, one after the other, or none.
+//   - A [Request] applies all of its changes, one after the other, or none.
 //   - Of all requests with one [Key], the first is applied. The others get its
 //     answer, even a refusal, and change nothing. A request with other content
 //     gets [ErrKeyConflict].

@@ -6,11 +6,11 @@ import "errors"
 var (
 	// ErrInvalidItemID says that an item id breaks the rules of ItemID.
 	ErrInvalidItemID = errors.New("the item id is not valid")
-	// ErrInvalidAmount says that an amount is below 1, or that the amount of an Update is 0 or the smallest int64.
+	// ErrInvalidAmount says that an amount is below 1, or that the amount of a Change is 0 or the smallest int64.
 	ErrInvalidAmount = errors.New("the amount is not valid")
 	// ErrTooManyItems says that a read names no id or more than MaxItemsPerRead.
 	ErrTooManyItems = errors.New("the number of item ids is not valid")
-	// ErrTooManyChanges says that an Update has no change or more than MaxChanges.
+	// ErrTooManyChanges says that a request has no change or more than MaxChanges.
 	ErrTooManyChanges = errors.New("the number of changes is not valid")
 	// ErrInvalidLimit says that the limit of a page is below 1 or above MaxPageSize.
 	ErrInvalidLimit = errors.New("the limit is not valid")

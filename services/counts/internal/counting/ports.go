@@ -13,7 +13,8 @@ type Observer interface {
 // CountValueRepository is the outbound port. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
 	// Change makes one atomic change, which has committed when it returns, and never writes a value that was read
-	// before the count was locked. For a refused request it returns an error of this package: see Answer.Err.
+	// before the count was locked. For a refused request it returns an error of this package, and with it an Answer that
+	// says which change was refused.
 	//
 	// A change with a Key takes it in the same transaction. Every repeat gets the first answer, even a refusal, with
 	// Answer.Replayed set, or ErrKeyConflict when the fingerprint differs. Concurrent requests with one key wait for

@@ -49,18 +49,6 @@ const (
 	refusedKey      Refusal = "key_conflict"
 )
 
-// err returns the error for the refusal, or nil for none.
-func (r Refusal) err() error {
-	err, known := map[Refusal]error{
-		"": nil, refusedMissing: ErrNotFound, refusedExists: ErrExists, refusedOverflow: ErrOverflow,
-		refusedKey: ErrKeyConflict,
-	}[r]
-	if !known {
-		return fmt.Errorf("counting: %q is no refusal", string(r))
-	}
-	return err
-}
-
 // Refused reports whether err is a refusal that a key keeps for its repeats.
 func Refused(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrOverflow)
@@ -82,11 +70,14 @@ type Answer struct {
 	HeldUp bool `json:"heldUp,omitempty"`
 }
 
-// Err returns the error for a refused r, in a *ChangeError if r has several changes, or nil.
-func (a Answer) Err(r Request) error {
-	err := a.Refusal.err()
-	if len(r.Changes) > 1 && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow)) {
-		return &ChangeError{Index: a.Index, Err: err}
+// Err returns the error of this package for a refusal, or nil.
+func (a Answer) Err() error {
+	err, known := map[Refusal]error{
+		"": nil, refusedMissing: ErrNotFound, refusedExists: ErrExists, refusedOverflow: ErrOverflow,
+		refusedKey: ErrKeyConflict,
+	}[a.Refusal]
+	if !known {
+		return fmt.Errorf("counting: %q is no refusal", string(a.Refusal))
 	}
 	return err
 }

@@ -69,19 +69,19 @@ func (s *Service) one(ctx context.Context, name string, operation Operation, key
 	return s.change(ctx, name, Request{Operation: operation, Key: key, Changes: []Change{c}})
 }
 
-// Apply applies all changes of an update, or none. A refusal is a *ChangeError, or ErrTooManyChanges.
-func (s *Service) Apply(ctx context.Context, u Update) (Answer, error) {
-	if n := len(u.Changes); n == 0 || n > MaxChanges {
+// Apply adds all changes of a request, or none. A refusal is a *ChangeError, or ErrTooManyChanges.
+func (s *Service) Apply(ctx context.Context, r Request) (Answer, error) {
+	if n := len(r.Changes); n == 0 || n > MaxChanges {
 		return Answer{}, fmt.Errorf("%w: there are %d, 1 to %d are allowed", ErrTooManyChanges, n, MaxChanges)
 	}
 
 	name := "apply"
-	if u.Create {
+	if r.CreateMissing {
 		name = "create and apply"
 	}
-	a, err := s.change(ctx, name, Request{Operation: Add, Key: u.Key, Changes: u.Changes, CreateMissing: u.Create})
-	if len(u.Changes) == 1 && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow)) {
-		err = &ChangeError{Index: 0, Err: err}
+	a, err := s.change(ctx, name, r)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow) {
+		err = &ChangeError{Index: a.Index, Err: err}
 	}
 	return a, err
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// MaxChanges limits the changes of one Update.
+// MaxChanges limits the changes of one Request.
 const MaxChanges = 1000
 
 // Change changes a count. What Delta is depends on the Operation: the amount that Add adds, which is not the smallest
@@ -63,15 +63,7 @@ func (k Key) of(operation string, changes ...Change) Key {
 	return k
 }
 
-// Update holds 1 to MaxChanges changes. They are applied one after the other, all or none.
-type Update struct {
-	Key     Key
-	Changes []Change
-	// Create creates missing counts, with 0, before the changes.
-	Create bool
-}
-
-// ChangeError says which change of an Update was refused.
+// ChangeError says which change of several was refused.
 type ChangeError struct {
 	// Index counts from 0.
 	Index int

@@ -174,7 +174,9 @@ func TestEverySentinelIsMapped(t *testing.T) {
 // No operation answers 2xx when the repository fails, and nothing of the failure leaks.
 func TestFailingRepository(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, countingtest.Failing{Err: errors.New("secret host db-7 is down")})
+	repo := countingtest.NewMemory()
+	repo.Err = errors.New("secret host db-7 is down")
+	s := newServer(t, repo)
 	for _, call := range [][3]string{
 		{"POST", external + "a/increase", ""},
 		{"POST", external + "a/reset", ""},

@@ -23,6 +23,10 @@ func TestBatch(t *testing.T) {
 	s.WantProblem("POST", batch+"?create=false", missing, 404, "COUNT_NOT_FOUND", "changes[1].itemId")
 	s.WantProblem("POST", batch, `{"changes":[{"itemId":"b","amount":1},{"itemId":"a","amount":9223372036854775807}]}`,
 		422, "COUNT_OVERFLOW", "changes[1].itemId")
+	s.WantProblem("POST", batch, `{"changes":[{"itemId":"absent","amount":1}]}`, 404, "COUNT_NOT_FOUND",
+		"changes[0].itemId")
+	s.WantProblem("POST", batch, `{"changes":[{"itemId":"a","amount":9223372036854775807}]}`, 422, "COUNT_OVERFLOW",
+		"changes[0].itemId")
 	s.Want("POST", external+"b/increase", "", 200, `{"itemId":"b","value":11}`)
 	s.Want("POST", batch+"?create=true", missing, 200,
 		`{"values":[{"itemId":"b","value":12},{"itemId":"é/\"","value":1},{"itemId":"b","value":13}]}`)
@@ -50,6 +54,7 @@ func TestLongestBatch(t *testing.T) {
 	}
 }
 
+// Bad values name the change and its member. platform/strictjson tests what JSON a number or a text may be.
 func TestBadBatches(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
@@ -66,20 +71,9 @@ func TestBadBatches(t *testing.T) {
 		one(`{"itemId":"a","amount":1,"itemId":"b"}`):                   "changes[1].itemId",
 		one(`{"itemId":"a","amount":1,"other":1}`):                      "changes[1].other",
 		one(`{"itemId":"a","amount":0}`):                                "changes[1].amount",
-		one(`{"itemId":"a","amount":-0}`):                               "changes[1].amount",
-		one(`{"itemId":"a","amount":null}`):                             "changes[1].amount",
-		one(`{"itemId":"a","amount":"1"}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":1.0}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":1e3}`):                              "changes[1].amount",
-		one(`{"itemId":"a","amount":9223372036854775808}`):              "changes[1].amount",
 		one(`{"itemId":"a","amount":-9223372036854775808}`):             "changes[1].amount",
-		one(`{"itemId":"a","amount":-9223372036854775809}`):             "changes[1].amount",
 		one(`{"itemId":"","amount":1}`):                                 "changes[1].itemId",
-		one(`{"itemId":null,"amount":1}`):                               "changes[1].itemId",
-		one(`{"itemId":7,"amount":1}`):                                  "changes[1].itemId",
 		one(`{"itemId":"\u0000","amount":1}`):                           "changes[1].itemId",
-		one(`{"itemId":"\n","amount":1}`):                               "changes[1].itemId",
-		one(`{"itemId":"\u0085","amount":1}`):                           "changes[1].itemId",
 		one(`{"itemId":"` + strings.Repeat("x", 256) + `","amount":1}`): "changes[1].itemId",
 
 		`{"changes":[` + strings.Repeat(`{"itemId":"a","amount":1},`, 1000) + `{"itemId":"a","amount":1}]}`: "changes",

@@ -85,17 +85,18 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 		return err
 	}
 
-	update := counting.Update{
-		Key: key, Changes: make([]counting.Change, len(body.Changes)), Create: params.Create != nil && *params.Create,
+	request := counting.Request{
+		Key: key, Changes: make([]counting.Change, len(body.Changes)),
+		CreateMissing: params.Create != nil && *params.Create,
 	}
 	for i, asked := range body.Changes {
-		update.Changes[i], err = counting.NewChange(asked.ItemId, asked.Amount)
+		request.Changes[i], err = counting.NewChange(asked.ItemId, asked.Amount)
 		if err != nil {
 			return &counting.ChangeError{Index: i, Err: err}
 		}
 	}
 
-	a, err := h.counts.Apply(c.Request().Context(), update)
+	a, err := h.counts.Apply(c.Request().Context(), request)
 	if err := finish(c, key, a, err); err != nil {
 		return err
 	}

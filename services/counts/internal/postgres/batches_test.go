@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -27,26 +26,26 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 	holder := lock(t, db, "locked")
 	blocked := make(chan error, 12)
 	for i := range cap(blocked) {
-		u := []counting.Update{
+		u := []counting.Request{
 			update("", "locked"), update("", "a", "locked", "z"), update("", "locked", "z"),
 			update(strconv.Itoa(i), "z", "locked"),
 		}[i%4]
 		go func() {
-			_, err := s.Apply(t.Context(), u)
+			_, err := s.Change(t.Context(), u)
 			blocked <- err
 		}()
 	}
 	for i := range 100 {
-		for n, u := range []counting.Update{update("", "a", "z"), update("a"+strconv.Itoa(i), "a"), update("", "a")} {
-			got, err := s.Apply(t.Context(), u)
+		for n, u := range []counting.Request{update("", "a", "z"), update("a"+strconv.Itoa(i), "a"), update("", "a")} {
+			got, err := s.Change(t.Context(), u)
 			if want := int64(3*i + n + 1); err != nil || got.Values[0] != want {
 				t.Fatalf("free: %+v, %v; want %d", got, err, want)
 			}
 		}
-		_, err := s.Apply(t.Context(), update("", "a", "missing"))
-		if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 1 ||
-			!errors.Is(err, counting.ErrNotFound) {
-			t.Fatalf("missing: %v", err)
+		for index, u := range []counting.Request{update("", "missing"), update("", "a", "missing")} {
+			if got, err := s.Change(t.Context(), u); got.Index != index || !errors.Is(err, counting.ErrNotFound) {
+				t.Fatalf("missing: %+v, %v", got, err)
+			}
 		}
 	}
 	waittest.Eventually(t, "nothing else is held between two tries", func() bool {
@@ -60,36 +59,6 @@ func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
 	wantValue(t, s, "locked", 12)
 	wantValue(t, s, "a", 300+3)
 	wantValue(t, s, "z", 100+9)
-}
-
-// In the pass that skips locked counts, a batch of a locked one is applied not at all and is told apart from one of a
-// missing one, and the others of its group are applied.
-func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "a", "b", "locked")
-	holder := lock(t, db, "locked")
-	create := update("d", "a", "locked", "new")
-	create.Create = true
-	all, err := s.together(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
-		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, a := range all {
-		isLocked := i == 1 || i == 2 || i == 3 || i == 6
-		if a.HeldUp != isLocked || errors.Is(a.Err, counting.ErrNotFound) != (i == 4) {
-			t.Errorf("request %d got %+v", i, a)
-		}
-	}
-	holder.Rollback()
-	wantValue(t, s, "a", 1)
-	wantValue(t, s, "b", 2)
-	wantValue(t, s, "locked", 0)
-	if _, err := s.Find(t.Context(), "new"); !errors.Is(err, counting.ErrNotFound) {
-		t.Errorf("a batch that was skipped created a count: %v", err)
-	}
 }
 
 // Batches of two replicas that name the same counts in crossing orders, with keys and without, and that create some of
@@ -109,7 +78,7 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	waittest.Together(t, callers, func(c int) error {
 		random := rand.New(rand.NewPCG(2, uint64(c)))
 		for round := range each {
-			u := counting.Update{Create: true}
+			u := counting.Request{CreateMissing: true}
 			if random.IntN(2) == 0 {
 				u.Key.Value = fmt.Sprintf("%d-%d", random.IntN(100), c*each+round)
 			}
@@ -117,7 +86,7 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 				u.Changes = append(u.Changes, counting.Change{ItemID: ids[k], Delta: int64(1 + k)})
 				sums[k].Add(int64(1 + k))
 			}
-			if _, err := replicas[c%2].Apply(t.Context(), u); err != nil {
+			if _, err := replicas[c%2].Change(t.Context(), u); err != nil {
 				return err
 			}
 		}
@@ -126,46 +95,6 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	for k, id := range ids {
 		wantValue(t, replicas[0], id, sums[k].Load())
 	}
-}
-
-// At the edge, adds, batches and requests with keys get what is left exactly, and those with keys are refused for good.
-func TestUpdatesAtTheEdge(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s := openPatient(t, dsn)
-	const left, callers = 20, 60
-	if _, err := s.Create(t.Context(), "edge", math.MaxInt64-left); err != nil {
-		t.Fatal(err)
-	}
-	mustCreate(t, s, "other")
-	var won, others atomic.Int64
-	waittest.Together(t, callers, func(i int) error {
-		key := strconv.Itoa(i)
-		u := []counting.Update{update("", "edge"), update(key, "edge"), update(key, "other", "edge")}[i%3]
-		_, err := s.Apply(t.Context(), u)
-		again, repeated := error(nil), false
-		if u.Key.Value != "" {
-			var r counting.Answer
-			r, again = s.Apply(t.Context(), u)
-			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
-		}
-		switch {
-		case repeated:
-			return fmt.Errorf("a repeat got %w, the first %w", again, err)
-		case err == nil:
-			won.Add(1)
-			others.Add(int64(i % 3 / 2))
-			return nil
-		case errors.Is(err, counting.ErrOverflow):
-			return nil
-		}
-		return err
-	})
-	if won.Load() != left {
-		t.Errorf("%d changes fitted, want %d", won.Load(), left)
-	}
-	wantValue(t, s, "edge", math.MaxInt64)
-	wantValue(t, s, "other", others.Load())
 }
 
 // Another session creates a count just before batches of two replicas do: these go on from its value, and when it
@@ -183,12 +112,12 @@ func TestCreateMeetsACountJustCreated(t *testing.T) {
 		values := make(chan int64, callers)
 		for i := range callers {
 			u := update([]string{"", end + strconv.Itoa(i)}[i%2], old, created)
-			u.Create = true
+			u.CreateMissing = true
 			if i%3 == 0 {
 				slices.Reverse(u.Changes)
 			}
 			go func() {
-				got, err := replicas[i%2].Apply(t.Context(), u)
+				got, err := replicas[i%2].Change(t.Context(), u)
 				if err != nil || got.Replayed {
 					t.Errorf("%s: %+v, %v", end, got, err)
 				}

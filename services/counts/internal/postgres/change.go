@@ -46,7 +46,7 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 	if err != nil {
 		return counting.Answer{}, err
 	}
-	return answer, answer.Err(r)
+	return answer, answer.Err()
 }
 
 // request is an element of a group of changes.

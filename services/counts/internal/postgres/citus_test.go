@@ -1,20 +1,14 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -25,24 +19,8 @@ import (
 // openDistributed opens a store on Citus.
 func openDistributed(t *testing.T, dsn string) *replica {
 	t.Helper()
-	const lockTimeout = 20 * time.Second
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-		ApplicationName: "counts", Session: postgres.Session(), Cluster: sqldb.ClusterCitus,
-	}, prometheus.NewRegistry())
-	s, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, "counts", 2*lockTimeout, postgres.Slots()),
-		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-	}, 15*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return &replica{countingtest.Repo{CountValueRepository: s}, s}
+	s, _ := openOn(t, sqldb.Settings{URL: dsn, LockTimeout: 20 * time.Second, Cluster: sqldb.ClusterCitus})
+	return s
 }
 
 // What is refused on a cluster is refused whole; everything else passes the suite, by the statements for Citus on one
@@ -54,10 +32,9 @@ func TestRepositoryOnShards(t *testing.T) {
 		dsn, _ := apptest.OneServer(t, postgres.Migrations())
 		return openDistributed(t, dsn)
 	}, "contract/batch", "contract/batch creates", "contract/repeats", "contract/repeated set",
-		"contract/repeated refusals", "contract/repeated create", "contract/repeated delete", "contract/key conflicts",
-		"contract/keys of callers", "contract/keys of no caller", "transactions/refused batches", "transactions/free key",
-		"contention/batches cross", "contention/batches are whole", "contention/batches create", "contention/one of a key",
-		"contention/callers of a key", "contention/keys on a hot item")
+		"contract/repeated refusals", "contract/repeated delete", "contract/key conflicts", "contract/keys of callers",
+		"contract/keys of no caller", "transactions/refused batches", "transactions/free key", "contention/one of a key",
+		"contention/keys on a hot item")
 }
 
 // Two replicas change one count and many, also while replies get lost: the sums are exact.
@@ -75,19 +52,9 @@ func TestCountsOnCitus(t *testing.T) {
 	})
 }
 
-// Each statement goes to one worker as a whole, with the locks in it.
 func TestStatementsGoToOneWorkerOnCitus(t *testing.T) {
 	t.Parallel()
-	dsn, _ := apptest.Citus(t, postgres.Migrations())
-	db := dbtest.Dial(t, dsn)
-	for statement, args := range postgres.CitusStatements() {
-		var lines []string
-		err := db.SelectContext(t.Context(), &lines, `EXPLAIN `+statement, args...)
-		got := strings.Join(lines, "\n")
-		if err != nil || !strings.Contains(got, "Task Count: 1") || strings.Contains(got, "Distributed Subplan") {
-			t.Errorf("%s\n%v\n%s", statement, err, got)
-		}
-	}
+	apptest.GoToOneWorker(t, postgres.Migrations(), postgres.CitusStatements())
 }
 
 // distributed changes counts by two stores, and cuts replies on the way through the proxies.
@@ -184,11 +151,11 @@ func changesOnCitus(t *testing.T, s *replica) {
 		t.Errorf("page %v, %v", page, err)
 	}
 	create := update("", "new")
-	create.Create = true
-	for name, u := range map[string]counting.Update{
+	create.CreateMissing = true
+	for name, u := range map[string]counting.Request{
 		"batch": update("", "a", "c"), "key": update("k", "c"), "create": create,
 	} {
-		if _, err := s.Apply(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
+		if _, err := s.Change(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,7 +24,7 @@ func TestCrowdOfBatchesDelaysOnlyItself(t *testing.T) {
 	answers := make(chan error, crowd)
 	for range crowd {
 		go func() {
-			_, err := s.Apply(t.Context(), update("", "a", "locked"))
+			_, err := s.Change(t.Context(), update("", "a", "locked"))
 			answers <- err
 		}()
 	}
@@ -36,7 +36,7 @@ func TestCrowdOfBatchesDelaysOnlyItself(t *testing.T) {
 	collides := lock(t, db, "x")
 	begin := time.Now()
 	freed := time.AfterFunc(moment, collides.Rollback)
-	if _, err := s.Apply(t.Context(), update("", "x", "y")); err != nil {
+	if _, err := s.Change(t.Context(), update("", "x", "y")); err != nil {
 		t.Errorf("another batch: %v", err)
 	}
 	if took := time.Since(begin); took > soon {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -20,68 +19,49 @@ import (
 )
 
 // update returns an update by 1 of each of these counts.
-func update(key string, ids ...counting.ItemID) counting.Update {
-	u := counting.Update{Key: counting.Key{Value: key}}
+func update(key string, ids ...counting.ItemID) counting.Request {
+	u := counting.Request{Key: counting.Key{Value: key}}
 	for _, id := range ids {
 		u.Changes = append(u.Changes, counting.Change{ItemID: id, Delta: 1})
 	}
 	return u
 }
 
-// Two replicas get one key at once, again and again: one request is applied, and all get its answer.
+// Two replicas get a new key and one that has expired, again and again: of each one request is applied, and all get its
+// answer.
 func TestReplicasShareAKey(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	replicas := []*replica{openPatient(t, dsn), openPatient(t, dsn)}
-	mustCreate(t, replicas[0], "a", "b")
-	const rounds, callers = 30, 6
-	for round := range rounds {
-		var firsts atomic.Int64
-		waittest.Together(t, callers, func(i int) error {
-			u := update(fmt.Sprintf("key %d", round), "a", "b", "a")
-			got, err := replicas[i%2].Apply(t.Context(), u)
-			if want := int64(2 * round); err == nil && !slices.Equal(got.Values, []int64{want + 1, want/2 + 1, want + 2}) {
-				err = fmt.Errorf("round %d: %+v", round, got)
-			}
-			if !got.Replayed {
-				firsts.Add(1)
-			}
-			return err
-		})
-		if firsts.Load() != 1 {
-			t.Fatalf("round %d: %d requests were the first, want 1", round, firsts.Load())
-		}
-	}
-	wantValue(t, replicas[0], "a", 2*rounds)
-	wantValue(t, replicas[0], "b", rounds)
-}
-
-// A key that has expired is taken again, by one of two replicas, and by the same one twice.
-func TestExpiredKeyIsTakenOnce(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	replicas := []*replica{openPatient(t, dsn), openPatient(t, dsn)}
 	db := dbtest.Dial(t, dsn)
-	mustCreate(t, replicas[0], "a")
+	mustCreate(t, replicas[0], "a", "b")
+
 	const rounds = 20
 	for round := range rounds {
-		var firsts atomic.Int64
-		waittest.Together(t, 4, func(i int) error {
-			got, err := replicas[i%2].Apply(t.Context(), update("key", "a"))
-			if err == nil && got.Values[0] != int64(round+1) {
+		var firsts [2]atomic.Int64
+		waittest.Together(t, 8, func(i int) error {
+			n := i / 2 % 2
+			u, count := update([]string{"expired", strconv.Itoa(round)}[n], "a", "a"), int64(2*round)
+			if n == 1 {
+				u.Changes[0].ItemID, u.Changes[1].ItemID = "b", "b"
+			}
+			got, err := replicas[i%2].Change(t.Context(), u)
+			if err == nil && !slices.Equal(got.Values, []int64{count + 1, count + 2}) {
 				err = fmt.Errorf("round %d: %+v", round, got)
 			}
 			if !got.Replayed {
-				firsts.Add(1)
+				firsts[n].Add(1)
 			}
 			return err
 		})
-		if firsts.Load() != 1 {
-			t.Fatalf("round %d: %d requests were the first, want 1", round, firsts.Load())
+
+		if expired, fresh := firsts[0].Load(), firsts[1].Load(); expired != 1 || fresh != 1 {
+			t.Fatalf("round %d: %d and %d requests were the first, want 1", round, expired, fresh)
 		}
 		apptest.Execute(t, db, `UPDATE counts.idempotency_keys SET expires_at = clock_timestamp()`)
 	}
-	wantValue(t, replicas[0], "a", rounds)
+	wantValue(t, replicas[0], "a", 2*rounds)
+	wantValue(t, replicas[0], "b", 2*rounds)
 }
 
 // Values are those after the wait for the counts, and are stored so.
@@ -93,13 +73,13 @@ func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
 	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	holder.Execute(`DELETE FROM counts.count_values WHERE item_id = 'gone'`)
 	holder.Execute(`UPDATE counts.count_values SET current_value = 9223372036854775807 WHERE item_id = 'full'`)
-	group := []counting.Update{
+	group := []counting.Request{
 		update("k", "a"), update("", "b", "a", "a"), update("", "a"), update("l", "b"),
 		update("m", "b", "gone"), update("n", "b", "full"), update("", "full", "b"),
 	}
-	answers := make(chan []answer, 1)
+	answers := make(chan []*counting.Answer, 1)
 	go func() {
-		all, err := s.together(t.Context(), time.Minute, group...)
+		all, err := s.store.ChangeTogether(t.Context(), group...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -109,17 +89,16 @@ func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
 	holder.Commit()
 	got := <-answers
 	for i, want := range [][]int64{{1001}, {1, 1002, 1003}, {1004}, {2}} {
-		if got[i].Err != nil || !slices.Equal(got[i].Values, want) {
+		if got[i].Err() != nil || !slices.Equal(got[i].Values, want) {
 			t.Errorf("request %d got %+v, want %v", i, got[i], want)
 		}
 	}
 	for i, want := range map[int]error{4: counting.ErrNotFound, 5: counting.ErrOverflow, 6: counting.ErrOverflow} {
-		refused, ok := errors.AsType[*counting.ChangeError](got[i].Err)
-		if !errors.Is(got[i].Err, want) || !ok || refused.Index != map[bool]int{true: 0, false: 1}[i == 6] {
+		if !errors.Is(got[i].Err(), want) || got[i].Index != map[bool]int{true: 0, false: 1}[i == 6] {
 			t.Errorf("request %d got %+v, want %v", i, got[i], want)
 		}
 	}
-	again, err := s.Apply(t.Context(), group[0])
+	again, err := s.Change(t.Context(), group[0])
 	if err != nil || !again.Replayed || !slices.Equal(again.Values, []int64{1001}) {
 		t.Errorf("repeated: %+v, %v", again, err)
 	}
@@ -137,16 +116,16 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 	holder := apptest.Hold(t, db, `INSERT INTO counts.idempotency_keys (key, fingerprint, answer, expires_at)
 		VALUES ('taken', '', '{}', '-infinity')`)
 	blocked := make(chan error, 2)
-	for _, u := range []counting.Update{update("taken", "a"), update("taken", "b", "a")} {
+	for _, u := range []counting.Request{update("taken", "a"), update("taken", "b", "a")} {
 		go func() {
-			_, err := s.Apply(t.Context(), u)
+			_, err := s.Change(t.Context(), u)
 			blocked <- err
 		}()
 	}
 	apptest.WaitForBlocked(t, db, 1)
 	for i := range 50 {
-		for n, u := range []counting.Update{update("", "a"), update(strconv.Itoa(i), "a"), update("", "b", "a")} {
-			got, err := s.Apply(t.Context(), u)
+		for n, u := range []counting.Request{update("", "a"), update(strconv.Itoa(i), "a"), update("", "b", "a")} {
+			got, err := s.Change(t.Context(), u)
 			if want := int64(3*i + n + 1); err != nil || got.Values[len(got.Values)-1] != want {
 				t.Fatalf("beside the locked key: %+v, %v; want %d", got, err, want)
 			}
@@ -200,14 +179,14 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 					case 7:
 						u, want = update(key, "b", "full"), counting.ErrOverflow
 					}
-					first, err := untilApplied(func() (counting.Answer, error) { return s.Apply(t.Context(), u) })
+					first, err := untilApplied(func() (counting.Answer, error) { return s.Change(t.Context(), u) })
 					if !errors.Is(err, want) || first.Replayed {
 						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
 					}
 					if key == "" {
 						continue
 					}
-					again, err := direct.Apply(t.Context(), u)
+					again, err := direct.Change(t.Context(), u)
 					if !errors.Is(err, want) || !again.Replayed || !slices.Equal(again.Values, first.Values) {
 						return fmt.Errorf("%s again: %+v, %w; the first was %+v, %w", key, again, err, first, want)
 					}

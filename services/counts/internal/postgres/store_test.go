@@ -48,63 +48,39 @@ func openPatient(t *testing.T, dsn string) *replica {
 	return s
 }
 
-// seen is what a test looks at beside a store's answers.
-type seen struct {
-	*apptest.Contention
-	*prometheus.Registry
+// openSeen opens one replica's store, whose lock metrics the test looks at.
+func openSeen(
+	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration,
+) (*replica, *apptest.Contention) {
+	t.Helper()
+	return openOn(t, sqldb.Settings{URL: dsn, Pooler: pooler, LockTimeout: lockTimeout})
 }
 
-// openSeen opens one replica's store, whose metrics the test looks at.
-func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) (*replica, seen) {
+// openOn opens one replica's store by a pool with the settings, and those that all pools have.
+func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contention) {
 	t.Helper()
-	look := seen{
-		apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true}), prometheus.NewRegistry(),
-	}
-	statementTimeout := 2 * lockTimeout
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "counts", Contention: look.Metrics, Session: postgres.Session(),
-	}, look.Registry)
+	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
+	reg := prometheus.NewRegistry()
+	settings.MaxOpenConns, settings.StatementTimeout = 8, 2*settings.LockTimeout
+	settings.ApplicationName, settings.Contention, settings.Session = "counts", seen.Metrics, postgres.Session()
+	db := apptest.Pool(t, settings, reg)
+
 	s, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, "counts", statementTimeout, postgres.Slots()),
-		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: look.Metrics, Registry: look.Registry,
+		DB: db, Slots: groupcommit.NewSlots(db, "counts", settings.StatementTimeout, postgres.Slots()),
+		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout,
+		Contention: seen.Metrics, Registry: reg,
 	}, 15*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return &replica{countingtest.Repo{CountValueRepository: s}, s}, look
+	apptest.CloseAtEnd(t, s.Close)
+	return &replica{countingtest.Repo{CountValueRepository: s}, s}, seen
 }
 
 // setTo sets a count without a key.
 func (r *replica) setTo(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
 	v, _, err := r.Set(ctx, counting.Key{}, id, value)
 	return v, err
-}
-
-// together applies updates as one group, in a pass that waits for locks or, without a wait, skips them.
-func (r *replica) together(ctx context.Context, wait time.Duration, updates ...counting.Update) ([]answer, error) {
-	requests := make([]counting.Request, len(updates))
-	for i, u := range updates {
-		requests[i] = countingtest.Request(u)
-	}
-	answers, err := r.store.ChangeTogether(ctx, wait, requests...)
-	all := make([]answer, len(answers))
-	for i, a := range answers {
-		all[i] = answer{Answer: a, Err: a.Err(requests[i])}
-	}
-	return all, err
-}
-
-// answer is what a request of a group got.
-type answer struct {
-	counting.Answer
-
-	Err error
 }
 
 func TestStorePassesTheSuite(t *testing.T) {
@@ -175,33 +151,6 @@ func wantValue(t *testing.T, s *replica, id counting.ItemID, want int64) {
 	if v, err := s.Find(t.Context(), id); err != nil || v.Current != want {
 		t.Errorf("%s is %d (%v), want %d", id, v.Current, err, want)
 	}
-}
-
-// A row that another transaction has locked delays only its own callers, and is never taken for a missing row.
-func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "locked", "free")
-	holder := lock(t, db, "locked")
-
-	held := inBackground(10, func(int) error {
-		_, err := countingtest.Add(t.Context(), s, "locked", 1)
-		return err
-	})
-	// Beside the locked row, other counts change and missing ones are refused.
-	for i := range 200 {
-		if v, err := countingtest.Add(t.Context(), s, "free", 1); err != nil || v != int64(i+1) {
-			t.Fatalf("free: %d, %v", v, err)
-		}
-		if _, err := countingtest.Add(t.Context(), s, "missing", 1); !errors.Is(err, counting.ErrNotFound) {
-			t.Fatalf("missing: %v", err)
-		}
-	}
-	wantNone(t, held)
-	holder.Rollback()
-	wantDone(t, held)
-	wantValue(t, s, "locked", 10)
 }
 
 // Another transaction changes the row while a group waits for its lock: the

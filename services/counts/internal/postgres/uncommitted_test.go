@@ -37,7 +37,7 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 			var sent atomic.Int64
 			others := inBackground(callers, func(c int) error {
 				for i := 0; !done.Load(); i++ {
-					if _, err := s.Apply(t.Context(), update(fmt.Sprintf("%d-%d", c, i), "free")); err != nil {
+					if _, err := s.Change(t.Context(), update(fmt.Sprintf("%d-%d", c, i), "free")); err != nil {
 						return err
 					}
 					sent.Add(1)
@@ -47,9 +47,9 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 			waittest.Eventually(t, "the others have begun", func() bool { return sent.Load() > 10*callers })
 
 			u := update("k", ids...)
-			u.Create = true
+			u.CreateMissing = true
 			begin := time.Now()
-			if _, err := s.Apply(t.Context(), u); !errors.Is(err, groupcommit.ErrLocked) {
+			if _, err := s.Change(t.Context(), u); !errors.Is(err, groupcommit.ErrLocked) {
 				t.Errorf("got %v, want ErrLocked", err)
 			}
 			took := time.Since(begin)
@@ -64,7 +64,7 @@ func TestUncommittedCountDelaysOnlyItsOwnRequest(t *testing.T) {
 			}
 
 			holder.Rollback()
-			got, err := s.Apply(t.Context(), u)
+			got, err := s.Change(t.Context(), u)
 			if err != nil || got.Replayed || !slices.Equal(got.Values, []int64{1, 1}[:len(ids)]) {
 				t.Errorf("when the count is free: %+v, %v", got, err)
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/chassis"
@@ -70,16 +71,15 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 
 // common adds the parts that a server and a worker share: the store, its metrics, and the watch on the backlog.
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
-	tel := c.Telemetry()
 	db := databaseOf(cfg)
 	s, err := db.open(c.GroupCommit(db.slots, cfg.CoalesceInFlight, cfg.RequestTimeout))
 	if err != nil {
 		return nil, nil, err
 	}
 
-	m := metrics.New(tel.Registry())
-	watch := &watch{queue: s, metrics: m, log: tel.Logger()}
-	c.Add(lifecycle.Part{Name: "backlog", Run: lifecycle.Every(time.Millisecond, watchInterval, watch.count)},
-		lifecycle.Part{Name: "group commit", Stop: s.Close})
+	m := metrics.New(c.Telemetry().Registry())
+	c.Repeat("backlog", time.Millisecond, watchInterval, "the pending events could not be counted",
+		func(ctx context.Context) error { return measure(ctx, s, m) })
+	c.Add(lifecycle.Part{Name: "group commit", Stop: s.Close})
 	return s, m, nil
 }

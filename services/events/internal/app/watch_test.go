@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"testing"
 
@@ -24,13 +23,12 @@ type queue struct {
 
 func (q *queue) Backlog(context.Context) (event.Backlog, error) { return q.backlog, q.err }
 
-// TestWatch: the metrics show the backlog that was counted last, and NaN when that failed.
-func TestWatch(t *testing.T) {
+// TestMeasure: the metrics show the backlog that was counted last, and NaN when that failed.
+func TestMeasure(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg)
 	q := &queue{backlog: event.Backlog{Pending: 2, Distance: 3}}
-	w := watch{queue: q, metrics: m, log: slog.New(slog.DiscardHandler)}
 	want := func(pending, distance float64) {
 		t.Helper()
 		for name, want := range map[string]float64{"events_pending": pending, "events_oldest_pending_distance": distance} {
@@ -40,9 +38,13 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	want(math.NaN(), math.NaN())
-	w.count(t.Context())
+	if err := measure(t.Context(), q, m); err != nil {
+		t.Error(err)
+	}
 	want(2, 3)
 	q.err = errors.New("the database is away")
-	w.count(t.Context())
+	if err := measure(t.Context(), q, m); !errors.Is(err, q.err) {
+		t.Errorf("got %v, want %v", err, q.err)
+	}
 	want(math.NaN(), math.NaN())
 }

@@ -3,43 +3,41 @@ package httpapi_test
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/events/api"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/httpapi"
-	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
-
-// openStore opens a store on a new database.
-func openStore(t *testing.T) *postgres.Store {
-	t.Helper()
-	const lock, statement = 5 * time.Second, 8 * time.Second
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 4, LockTimeout: lock, StatementTimeout: statement,
-	}, prometheus.NewRegistry())
-	store, err := postgres.New(groupcommit.Limits{
-		DB: db, Slots: groupcommit.NewSlots(db, postgres.Migrations().HistorySchema, time.Minute),
-		LockTimeout: lock, StatementTimeout: statement,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+// memory is a store of events whose ids count from 1, or one that fails.
+type memory struct {
+	events []event.Event
+	err    error
 }
+
+func (m *memory) Add(_ context.Context, n event.New) (event.ID, error) {
+	id := event.ID(len(m.events) + 1)
+	m.events = append(m.events, event.Event{ID: id, Value: n.Value, Pending: n.Pending})
+	return id, m.err
+}
+
+func (m *memory) Find(_ context.Context, id event.ID) (event.Event, error) {
+	switch {
+	case m.err != nil:
+		return event.Event{}, m.err
+	case id > event.ID(len(m.events)):
+		return event.Event{}, event.ErrNotFound
+	}
+	return m.events[id-1], nil
+}
+
+func (m *memory) Count(context.Context) (int64, error) { return int64(len(m.events)), m.err }
 
 func newServer(t *testing.T, store event.Repository) *apptest.API {
 	t.Helper()
@@ -51,7 +49,7 @@ func newServer(t *testing.T, store event.Repository) *apptest.API {
 
 func TestLifeOfEvents(t *testing.T) {
 	t.Parallel()
-	store := openStore(t)
+	store := new(memory)
 	s := newServer(t, store)
 	s.Want("GET", "/events", "", 200, `{"count":0}`)
 	created := s.Want("POST", "/events", "", 201, `{"id":1,"value":"word"}`).Header.Get("Location")
@@ -62,16 +60,14 @@ func TestLifeOfEvents(t *testing.T) {
 	s.Want("GET", "/events/1", "", 200, `{"id":1,"value":"word"}`)
 	s.Want("GET", "/events/2", "", 200, `{"id":2,"value":null}`)
 	s.Want("GET", "/events", "", 200, `{"count":2}`)
-	if n, err := store.Work(t.Context(), 10, func(event.ID) string { return "done" }); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	store.events[1] = event.Event{ID: 2, Value: "done"}
 	s.Want("GET", "/events/2", "", 200, `{"id":2,"value":"done"}`)
 }
 
 // TestBodiesAreIgnored: a body is not read, whatever its type.
 func TestBodiesAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, openStore(t))
+	s := newServer(t, new(memory))
 	for _, contentType := range []string{"application/json", "text/plain", "nonsense"} {
 		for _, body := range []string{"", "{", "value=1", "\xff\x00"} {
 			for path, status := range map[string]int{"/events": 201, "/events/async": 202} {
@@ -83,7 +79,7 @@ func TestBodiesAreIgnored(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, openStore(t))
+	s := newServer(t, new(memory))
 	s.Want("POST", "/events", "", 201, `{"id":1,"value":"word"}`)
 	for _, id := range []string{
 		"0", "+1", "01", "1.0", "9223372036854775808", "%20", "1%20", "%00", "%ff", "1%2F2", "%F0%9F%98%80", "1;2", "async",
@@ -95,13 +91,6 @@ func TestBadRequests(t *testing.T) {
 	s.Want("GET", "/events", "", 200, `{"count":1}`)
 }
 
-// failing is a store that fails.
-type failing struct{ err error }
-
-func (f failing) Add(context.Context, event.New) (event.ID, error)    { return 0, f.err }
-func (f failing) Find(context.Context, event.ID) (event.Event, error) { return event.Event{}, f.err }
-func (f failing) Count(context.Context) (int64, error)                { return 0, f.err }
-
 func TestErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -112,7 +101,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{event.ErrStatus, 503, "NOT_APPLIED"},
 		{errors.New("a bug"), 500, "INTERNAL"},
 	} {
-		s := newServer(t, failing{tc.err})
+		s := newServer(t, &memory{err: tc.err})
 		s.WantProblem("POST", "/events", "", tc.status, tc.code, "")
 		s.WantProblem("POST", "/events/async", "", tc.status, tc.code, "")
 		s.WantProblem("GET", "/events", "", tc.status, tc.code, "")

@@ -11,10 +11,6 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// Add stores a new event under the next id and returns the id once it is committed. Concurrent adds share one
-// transaction.
-func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
-
 // The statements of a group. MySQL has no UPDATE ... RETURNING, so a SELECT locks the row of status first, as in the
 // source.
 const (

@@ -11,8 +11,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
 
@@ -42,9 +44,8 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 		               WHERE table_schema = database() AND (extra <> '' OR column_default NOT IN ('NULL'))` + two,
 		"scheduled events": `SELECT count(*) FROM information_schema.events WHERE event_schema = database()`,
 	} {
-		var n int
-		if err := db.GetContext(t.Context(), &n, query); err != nil || n != 0 {
-			t.Errorf("%s: %d, %v; want none", what, n, err)
+		if n := apptest.One[int](t, db, query); n != 0 {
+			t.Errorf("%s: %d, want none", what, n)
 		}
 	}
 	var columns []string
@@ -63,12 +64,9 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
-	var explain string // MariaDB tells the partitions only when asked, MySQL in one of its formats
-	err := db.GetContext(t.Context(), &explain,
+	// MariaDB tells the partitions only when asked, MySQL in one of its formats.
+	explain := apptest.One[string](t, db,
 		`SELECT if(version() LIKE '%MariaDB%', 'EXPLAIN PARTITIONS ', 'EXPLAIN FORMAT=TRADITIONAL ')`)
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	for query, check := range map[string]func(partitions string) bool{
 		`SELECT value FROM events WHERE id = 77 LIMIT 1`: func(p string) bool {
@@ -141,7 +139,7 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	if total != backlog || len(batches) < mysql.Parts/2 {
 		t.Errorf("%d of %d were worked, in batches of %d parts", total, backlog, len(batches))
 	}
-	wantWhole(t, db)
+	eventtest.WantWhole(t, db, "")
 }
 
 // TestStatusOfOneRow: without exactly one row no id is given, even when the table is damaged while the service runs.
@@ -155,12 +153,14 @@ func TestStatusOfOneRow(t *testing.T) {
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
 			s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 			execute(t, db, damage)
+			if err := mysql.Check(t.Context(), db); !errors.Is(err, event.ErrStatus) {
+				t.Errorf("check: %v", err)
+			}
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)
 			}
-			var n int
-			if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM events`); err != nil || n != 0 {
-				t.Errorf("%d events, %v", n, err)
+			if n := apptest.One[int](t, db, `SELECT count(*) FROM events`); n != 0 {
+				t.Errorf("%d events, want none", n)
 			}
 		})
 	}

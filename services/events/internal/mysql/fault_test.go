@@ -15,30 +15,9 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
-
-// wantWhole tests that the ids are 1..n, each once, and that status holds n, and returns n.
-func wantWhole(t *testing.T, db *sqldb.DB) (n int64) {
-	t.Helper()
-	var got struct {
-		Status   int64 `db:"status"`
-		Events   int64 `db:"events"`
-		Distinct int64 `db:"distinct_ids"`
-		Highest  int64 `db:"highest"`
-		Lowest   int64 `db:"lowest"`
-	}
-	const query = `SELECT (SELECT id FROM status) AS status, count(*) AS events, count(DISTINCT id) AS distinct_ids,
-	                      coalesce(max(id), 0) AS highest, coalesce(min(id), 1) AS lowest
-	                 FROM events`
-	if err := db.GetContext(t.Context(), &got, query); err != nil {
-		t.Fatal(err)
-	}
-	if got.Events != got.Status || got.Distinct != got.Status || got.Highest != got.Status || got.Lowest != 1 {
-		t.Errorf("not gapless: %+v", got)
-	}
-	return got.Status
-}
 
 // TestLostReplies: the replies to statements and to COMMIT get lost. What was acknowledged is stored, under a
 // separate id, and the ids stay gapless.
@@ -80,7 +59,7 @@ func TestLostReplies(t *testing.T) {
 					return nil
 				})
 			}
-			n := wantWhole(t, db)
+			n := eventtest.WantWhole(t, db, "")
 			slices.Sort(given)
 			if len(slices.Compact(slices.Clone(given))) != len(given) {
 				t.Error("an id was given twice")
@@ -123,7 +102,7 @@ func TestKilledWorker(t *testing.T) {
 		worked += n
 		return worked == 20
 	})
-	wantWhole(t, db)
+	eventtest.WantWhole(t, db, "")
 }
 
 // TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once, and adds
@@ -168,7 +147,7 @@ func TestServerKilled(t *testing.T) {
 	waittest.Eventually(t, "it goes on", func() bool { return given.Load() > before+50 && workedOK.Load() > worked+20 })
 	stop()
 	all.Wait()
-	if n := wantWhole(t, db); n < given.Load() || n > given.Load()+unknown.Load() {
+	if n := eventtest.WantWhole(t, db, ""); n < given.Load() || n > given.Load()+unknown.Load() {
 		t.Errorf("%d events, %d acknowledged, %d unknown", n, given.Load(), unknown.Load())
 	}
 }

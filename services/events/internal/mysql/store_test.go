@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/url"
@@ -45,11 +44,7 @@ func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return s
 }
 
@@ -123,5 +118,5 @@ func TestInvisibleColumnsDoNoHarm(t *testing.T) {
 	if got, err := s.Find(t.Context(), id); got.Value != "x" || err != nil {
 		t.Errorf("found %+v, %v; want the value x", got, err)
 	}
-	wantWhole(t, db)
+	eventtest.WantWhole(t, db, "")
 }

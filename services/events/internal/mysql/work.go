@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -47,21 +46,16 @@ UPDATE events
  LIMIT ?`
 }
 
-// errNothing rolls back a claim that found no event.
-var errNothing = errors.New("nothing is pending")
-
 // Work implements event.Queue.
 func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string) (n int, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+	err = s.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		ids, err := s.claim(ctx, tx, limit)
-		if err != nil {
+		n = len(ids)
+		if err != nil || n == 0 {
 			return err
 		}
-		if len(ids) == 0 {
-			return errNothing
-		}
 
-		args := make([]any, 0, 3*len(ids)+1)
+		args := make([]any, 0, 3*n+1)
 		for _, id := range ids {
 			args = append(args, id, value(event.ID(id)))
 		}
@@ -69,13 +63,8 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 			args = append(args, id)
 		}
 
-		n = len(ids)
 		return change(ctx, tx, n, finishSQL(n), append(args, n)...)
 	})
-
-	if err == errNothing { //nolint:errorlint // returned as it is
-		return 0, nil
-	}
 	if err != nil {
 		return 0, err
 	}

@@ -9,10 +9,6 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// Add stores a new event under the next id and returns the id once it is committed. Concurrent adds share one
-// statement.
-func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.adds.Do(ctx, n) }
-
 // insertSQL takes the ids of a group and stores its events, in one statement and one commit. It locks the slot first;
 // if the slot does not hold the previous attempt, it updates and inserts nothing. The UPDATE locks the row of status as
 // SELECT ... FOR UPDATE would, but only if there is exactly one row.

@@ -33,9 +33,8 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 		"relations that are no tables": `SELECT count(*) FROM pg_class
 		          WHERE relnamespace = 'events'::regnamespace AND relkind NOT IN ('r', 'p')`,
 	} {
-		var n int
-		if err := db.GetContext(t.Context(), &n, query); err != nil || n != 0 {
-			t.Errorf("%s: %d, %v; want none", what, n, err)
+		if n := apptest.One[int](t, db, query); n != 0 {
+			t.Errorf("%s: %d, want none", what, n)
 		}
 	}
 	var columns []string
@@ -64,13 +63,9 @@ func TestPlansReadFewPartitions(t *testing.T) {
 		  WHERE value IS NULL AND ctid = ANY ('{"(0,1)"}'::tid[]) AND id = ANY ('{1}'::bigint[])`: 1,
 		`SELECT id FROM events.status`: 1,
 	} {
-		var plan []string
-		if err := db.SelectContext(t.Context(), &plan, `EXPLAIN (COSTS OFF) `+query); err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Join(plan, "\n")
-		if got := strings.Count(text, "Scan on "); got != want {
-			t.Errorf("%s reads %d tables, want %d:\n%s", query, got, want, text)
+		plan := apptest.Plan(t, db, `EXPLAIN (COSTS OFF) `+query)
+		if got := strings.Count(plan, "Scan on "); got != want {
+			t.Errorf("%s reads %d tables, want %d:\n%s", query, got, want, plan)
 		}
 	}
 }
@@ -89,9 +84,8 @@ func TestStatusOfOneRow(t *testing.T) {
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)
 			}
-			var n int
-			if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM events.events`); err != nil || n != 0 {
-				t.Errorf("%d events, %v", n, err)
+			if n := apptest.One[int](t, db, `SELECT count(*) FROM events.events`); n != 0 {
+				t.Errorf("%d events, want none", n)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -16,30 +15,9 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
-
-// wantWhole tests that the ids are 1..n, each once, and that status holds n, and returns n.
-func wantWhole(t *testing.T, db *sqlx.DB) (n int64) {
-	t.Helper()
-	var got struct {
-		Status   int64 `db:"status"`
-		Events   int64 `db:"events"`
-		Distinct int64 `db:"distinct_ids"`
-		Highest  int64 `db:"highest"`
-		Lowest   int64 `db:"lowest"`
-	}
-	const query = `SELECT (SELECT id FROM events.status) AS status, count(*) AS events, count(DISTINCT id) AS distinct_ids,
-	                      coalesce(max(id), 0) AS highest, coalesce(min(id), 1) AS lowest
-	                 FROM events.events`
-	if err := db.GetContext(t.Context(), &got, query); err != nil {
-		t.Fatal(err)
-	}
-	if got.Events != got.Status || got.Distinct != got.Status || got.Highest != got.Status || got.Lowest != 1 {
-		t.Errorf("not gapless: %+v", got)
-	}
-	return got.Status
-}
 
 // TestLostReplies: the replies to groups get lost, and what the slots say is answered. No caller is told that an
 // outcome is unknown, each id is given once, and the ids stay gapless.
@@ -73,7 +51,7 @@ func TestLostReplies(t *testing.T) {
 				return nil
 			})
 
-			if n := wantWhole(t, db); n != int64(len(given)) {
+			if n := eventtest.WantWhole(t, db, "events."); n != int64(len(given)) {
 				t.Errorf("%d events are stored, %d callers have an id", n, len(given))
 			}
 			if apptest.Gathered(t, reg, `rowlock_outcome_resolved_total{pool="main",result="committed"}`) == 0 {
@@ -116,12 +94,11 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 	if failed.Load() == 0 {
 		t.Error("nothing failed: the test proved nothing")
 	}
-	if n := wantWhole(t, db); n != pending {
+	if n := eventtest.WantWhole(t, db, "events."); n != pending {
 		t.Errorf("%d events, want %d", n, pending)
 	}
-	var wrong int
 	const query = `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`
-	if err := db.GetContext(t.Context(), &wrong, query); err != nil || wrong != 0 {
-		t.Errorf("%d events have no value or another's, %v", wrong, err)
+	if wrong := apptest.One[int](t, db, query); wrong != 0 {
+		t.Errorf("%d events have no value or another's", wrong)
 	}
 }

@@ -1,13 +1,9 @@
 package postgres
 
 import (
-	"errors"
 	"strings"
 	"sync/atomic"
 )
-
-// errNothing rolls back a claim that found no event.
-var errNothing = errors.New("nothing is pending")
 
 // heapStart is a ctid before every row of a heap.
 const heapStart = "(0,0)"

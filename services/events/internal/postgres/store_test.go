@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -43,11 +42,7 @@ func openSeen(
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return s
 }
 
@@ -62,7 +57,7 @@ func TestStorePassesTheSuite(t *testing.T) {
 		registries := []*prometheus.Registry{prometheus.NewRegistry(), prometheus.NewRegistry()}
 		t.Cleanup(func() {
 			for _, reg := range registries {
-				if n := retries(t, reg); n != 0 {
+				if n := apptest.Gathered(t, reg, `rowlock_retries_total{pool="main",sqlstate="40001"}`); n != 0 {
 					t.Errorf("%g transactions were run again", n)
 				}
 			}
@@ -78,22 +73,4 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 		dsn := dbtest.PgBouncer(t, dbtest.Postgres(t, postgres.Migrations()), 6)
 		return openStore(t, dsn, sqldb.PoolerTransaction), openStore(t, dsn, sqldb.PoolerTransaction)
 	})
-}
-
-// retries returns how often a pool ran a transaction or statement again.
-func retries(t *testing.T, reg *prometheus.Registry) (n float64) {
-	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != "rowlock_retries_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			n += metric.GetCounter().GetValue()
-		}
-	}
-	return n
 }

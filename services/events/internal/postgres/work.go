@@ -67,16 +67,15 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 func (s *Store) work(
 	ctx context.Context, limit int, from string, value func(event.ID) string,
 ) (n int, last string, err error) {
-	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+	err = s.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		var rows []claimed
-		if err := tx.SelectContext(ctx, &rows, claimSQL, limit, from); err != nil {
+		err := tx.SelectContext(ctx, &rows, claimSQL, limit, from)
+		n = len(rows)
+		if err != nil || n == 0 {
 			return err
 		}
-		if len(rows) == 0 {
-			return errNothing
-		}
 
-		ids, places, values := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
+		ids, places, values := make([]int64, n), make([]string, n), make([]string, n)
 		for i, r := range rows {
 			ids[i], places[i], values[i] = r.ID, r.Place, value(event.ID(r.ID))
 		}
@@ -88,17 +87,13 @@ func (s *Store) work(
 		if err != nil {
 			return err
 		}
-		if moved != int64(len(rows)) {
-			return fmt.Errorf("%d of %d claimed events were finished: nothing is stored", moved, len(rows))
+		if moved != int64(n) {
+			return fmt.Errorf("%d of %d claimed events were finished: nothing is stored", moved, n)
 		}
 
-		n, last = len(rows), rows[len(rows)-1].Place
+		last = rows[n-1].Place
 		return nil
 	})
-
-	if err == errNothing { //nolint:errorlint // returned as it is
-		return 0, "", nil
-	}
 	if err != nil {
 		return 0, "", err
 	}

@@ -16,37 +16,35 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// seen is an observer that records.
+// seen is an observer that records when a worker found how many events: 0 for none, failed for a batch that failed.
 type seen struct {
-	mu      sync.Mutex
-	batches []int
-	empty   []time.Time
-	failed  []time.Time
+	mu    sync.Mutex
+	found map[int][]time.Time
 }
 
+const failed = -1
+
+// Worked implements worker.Observer.
 func (s *seen) Worked(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batches = append(s.batches, n)
+	if s.found == nil {
+		s.found = make(map[int][]time.Time)
+	}
+	s.found[n] = append(s.found[n], time.Now())
 }
 
-func (s *seen) FoundNothing() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.empty = append(s.empty, time.Now())
-}
+// FoundNothing implements worker.Observer.
+func (s *seen) FoundNothing() { s.Worked(0) }
 
-func (s *seen) Failed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = append(s.failed, time.Now())
-}
+// Failed implements worker.Observer.
+func (s *seen) Failed() { s.Worked(failed) }
 
-// look returns what was recorded so far.
-func (s *seen) look() (batches []int, empty, failed []time.Time) {
+// times returns when n events were found.
+func (s *seen) times(n int) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.batches), slices.Clone(s.empty), slices.Clone(s.failed)
+	return slices.Clone(s.found[n])
 }
 
 // wantSpaced tests that 1 to 1.5 s lie between the moments.
@@ -108,16 +106,19 @@ func TestPollsAndWorks(t *testing.T) {
 		begin := time.Now()
 		stop := run(t, &store, 10, 1, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
-		batches, empty, _ := s.look()
-		if !slices.Equal(batches, []int{10, 10, 5}) || time.Since(begin) != 0 || len(empty) != 1 {
-			t.Errorf("batches %v after %s, %d empty polls", batches, time.Since(begin), len(empty))
+		if len(s.times(10)) != 2 || len(s.times(5)) != 1 || len(s.times(0)) != 1 || time.Since(begin) != 0 {
+			t.Errorf("after %s: %v", time.Since(begin), s.found)
 		}
 		time.Sleep(time.Minute)
-		stop()
-		if _, empty, _ = s.look(); len(empty) < 40 {
-			t.Errorf("%d polls in a minute", len(empty))
+		begin = time.Now()
+		stop() // at once: the worker is idle
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the stop took %s", took)
 		}
-		wantSpaced(t, empty)
+		if n := len(s.times(0)); n < 40 {
+			t.Errorf("%d polls in a minute", n)
+		}
+		wantSpaced(t, s.times(0))
 	})
 }
 
@@ -136,11 +137,10 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		stop := run(t, failing{}, 10, 1, &s, slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(30 * time.Second)
 		stop()
-		batches, empty, failed := s.look()
-		if len(failed) < 20 || len(batches)+len(empty) != 0 || !strings.Contains(log.String(), "the database is away") {
-			t.Errorf("%d failures, %v, %v, %s", len(failed), batches, empty, log.String())
+		if len(s.times(failed)) < 20 || len(s.found) != 1 || !strings.Contains(log.String(), "the database is away") {
+			t.Errorf("%v, %s", s.found, log.String())
 		}
-		wantSpaced(t, failed)
+		wantSpaced(t, s.times(failed))
 	})
 }
 
@@ -173,25 +173,10 @@ func TestStopFinishesTheBatch(t *testing.T) {
 		time.Sleep(time.Second)
 		begin := time.Now()
 		stop()
-		batches, _, failed := s.look()
 		took := time.Since(begin)
-		if q.begun.Load() != 4 || q.finished.Load() != 4 || took != 2*time.Second || len(failed) != 0 || len(batches) != 4 {
-			t.Errorf("%d begun, %d finished, in %s, %v, %v", q.begun.Load(), q.finished.Load(), took, failed, batches)
-		}
-	})
-}
-
-// TestStopWhileIdle: an idle worker stops at once.
-func TestStopWhileIdle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s seen
-		stop := run(t, new(backlog), 1, 1, &s, slog.New(slog.DiscardHandler))
-		synctest.Wait()
-		begin := time.Now()
-		stop()
-		if time.Since(begin) != 0 {
-			t.Errorf("it took %s", time.Since(begin))
+		worked := len(s.times(1))
+		if q.begun.Load() != 4 || q.finished.Load() != 4 || took != 2*time.Second || worked != 4 || len(s.found) != 1 {
+			t.Errorf("%d begun, %d finished, in %s, %v", q.begun.Load(), q.finished.Load(), took, s.found)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	options := httpapi.Options{BulkTimeout: cfg.BulkTimeout, Patience: cfg.RequestTimeout}
-	httpapi.Register(server.Echo(), attempt.NewService(store, files), options, c.Operations())
+	long := httpserver.Allowance{Timeout: cfg.BulkTimeout, Patience: cfg.RequestTimeout}
+	httpapi.Register(server.Echo(), attempt.NewService(store, files), long, c.Operations())
 	return nil
 }

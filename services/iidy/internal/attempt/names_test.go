@@ -57,15 +57,3 @@ func TestParseClaim(t *testing.T) {
 		}
 	}
 }
-
-func TestItems(t *testing.T) {
-	t.Parallel()
-	s := attempt.ItemsOf("b", "a", "b")
-	if s.Len() != 3 || s.Size() != 6 || s.Lines() != "b\na\nb" || s.Distinct() != "a\nb" {
-		t.Errorf("%d %d %q %q", s.Len(), s.Size(), s.Lines(), s.Distinct())
-	}
-	s.Reset()
-	if s.Len() != 0 || s.Size() != 0 || s.Lines() != "" {
-		t.Errorf("reset: %+v", s)
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"iter"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -162,39 +161,3 @@ func TestErrorsFailABatch(t *testing.T) {
 		t.Errorf("an invalid item: %v", err)
 	}
 }
-
-// Every method checks its arguments, and does not call the repository with bad ones.
-func TestArgumentsAreChecked(t *testing.T) {
-	t.Parallel()
-	const claim = attempt.Claim("3f2504e0-4f89-41d3-9a0c-0305e82c3301")
-	s, ctx := attempt.NewService(nil, nil), t.Context()
-	one := func() *source { return &source{n: 1, err: io.EOF} }
-	for name, c := range map[string]struct{ err, want error }{
-		"get, list":         {second(s.Get(ctx, "", "a")), attempt.ErrInvalidList},
-		"exists, list":      {second(s.Exists(ctx, "\n")), attempt.ErrInvalidList},
-		"page, list":        {second(s.Page(ctx, "", "", 1)), attempt.ErrInvalidList},
-		"page, -1":          {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
-		"page, 10001":       {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
-		"page, 0":           {second(s.Page(ctx, "l", "", 0)), nil},
-		"page, position":    {second(s.Page(ctx, "l", "\xff", 1)), attempt.ErrInvalidPosition},
-		"count, list":       {second(s.Count(ctx, "")), attempt.ErrInvalidList},
-		"apply, item":       {second(s.Apply(ctx, attempt.Add, "l", "", "")), attempt.ErrInvalidItem},
-		"apply batch, list": {second(s.ApplyBatch(ctx, attempt.Add, "", one(), "")), attempt.ErrInvalidList},
-		"claim, list":       {second(s.Claim(ctx, "", 1, time.Minute)), attempt.ErrInvalidList},
-		"claim, 0":          {second(s.Claim(ctx, "l", 0, time.Minute)), attempt.ErrInvalidCount},
-		"claim, 10001":      {second(s.Claim(ctx, "l", attempt.MaxPage+1, time.Minute)), attempt.ErrInvalidCount},
-		"claim, short":      {second(s.Claim(ctx, "l", 1, time.Second-1)), attempt.ErrInvalidLease},
-		"claim, long":       {second(s.Claim(ctx, "l", 1, 12*time.Hour+1)), attempt.ErrInvalidLease},
-		"extend, no claim":  {second(s.Extend(ctx, "l", "", time.Second)), attempt.ErrInvalidClaim},
-		"extend, short":     {second(s.Extend(ctx, "l", claim, 0)), attempt.ErrInvalidLease},
-		"release, no claim": {second(s.Release(ctx, "l", "")), attempt.ErrInvalidClaim},
-		"abandon, list":     {second(s.Abandon(ctx, "", 1, "")), attempt.ErrInvalidList},
-		"abandon, 0":        {second(s.Abandon(ctx, "l", 0, "")), attempt.ErrInvalidAttempts},
-	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
-	}
-}
-
-func second[T any](_ T, err error) error { return err }

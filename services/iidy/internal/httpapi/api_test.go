@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 )
@@ -225,7 +226,7 @@ func TestPaths(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	e := echo.New()
-	httpapi.Register(e, attempt.NewService(nil, nil), httpapi.Options{}, nil)
+	httpapi.Register(e, attempt.NewService(nil, nil), httpserver.Allowance{}, nil)
 	for _, a := range e.Routes() {
 		for _, b := range e.Routes() {
 			as, bs := strings.Split(a.Path, "/"), strings.Split(b.Path, "/")

@@ -21,7 +21,7 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 			if err := h.service.Fits(length); err != nil {
 				return err // now, before the client sends all of it
 			}
-			end, err := h.extendTime(c)
+			end, err := httpserver.Extend(c, h.long)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func (h handlers) abandon(c echo.Context, q *query) error {
 		return err
 	}
 
-	end, err := h.extendTime(c)
+	end, err := httpserver.Extend(c, h.long)
 	if err != nil {
 		return err
 	}
@@ -104,10 +104,5 @@ func (h handlers) releaseClaim(c echo.Context, q *query) error {
 }
 
 // shortBody is the largest body, in bytes, that must arrive within REQUEST_TIMEOUT; a larger one has BULK_TIMEOUT.
+// While it arrives, its request costs no more than a short one, apart from disk space.
 const shortBody = 64 << 10
-
-// extendTime gives a request the time limit of a long one, until the returned function is called. While its body
-// arrives, such a request costs no more than a short one, apart from disk space.
-func (h handlers) extendTime(c echo.Context) (end func(), err error) {
-	return httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Patience: h.options.Patience})
-}

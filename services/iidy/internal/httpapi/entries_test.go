@@ -3,6 +3,9 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,5 +107,35 @@ func TestEntriesAreEncodedAsTheContractSays(t *testing.T) {
 				t.Errorf("%d pages were not closed", open)
 			}
 		})
+	}
+}
+
+// gone is a client that has left.
+type gone struct{ *httptest.ResponseRecorder }
+
+func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A page or a claim whose client leaves gives back what it holds of the replica's memory. Its connection is cut: no
+// client takes a part for the whole.
+func TestEntriesAreClosedWhenTheClientLeaves(t *testing.T) {
+	t.Parallel()
+	open := 0
+	s := newServer(t, listed{entries: slices.Repeat(everyCharacter(), 8), open: &open}, 0)
+	for _, accept := range []string{"text/plain", "application/json"} {
+		for method, query := range map[string]string{"GET": "?count=9", "POST": "?action=claim&count=9&lease=1h"} {
+			r := httptest.NewRequestWithContext(t.Context(), method, batch+query, nil)
+			r.Header.Set("Accept", accept)
+			func() {
+				defer func() {
+					if cut := recover(); cut != http.ErrAbortHandler { //nolint:errorlint // the very value
+						t.Errorf("%s of %s: %v", accept, query, cut)
+					}
+				}()
+				s.ServeHTTP(gone{httptest.NewRecorder()}, r)
+			}()
+		}
+	}
+	if open != 0 {
+		t.Errorf("%d answers were not closed", open)
 	}
 }

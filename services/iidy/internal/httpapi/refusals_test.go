@@ -48,8 +48,18 @@ func TestBadItems(t *testing.T) {
 			s.refused(method, items+"/"+item, "", plain, 400, code, "item")
 		}
 	}
-	for _, path := range []string{"/iidy/v1/batch/lists/%00?count=1", "/iidy/v1/lists/%0A", "/iidy/v1/lists/%ff/a"} {
-		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", "list")
+	const bad = "/iidy/v1/batch/lists/%00"
+	for _, call := range [][2]string{
+		{"GET", bad + "?count=1"},
+		{"GET", "/iidy/v1/lists/%0A"},
+		{"GET", "/iidy/v1/lists/%ff/a"},
+		{"POST", bad},
+		{"POST", bad + "?action=claim&count=1&lease=1s"},
+		{"POST", bad + "?action=release&claim=" + claim},
+		{"POST", bad + "?action=extend&lease=1s&claim=" + claim},
+		{"DELETE", bad + "?min_attempts=1"},
+	} {
+		s.refused(call[0], call[1], "", plain, 400, "INVALID_FIELD", "list")
 	}
 	if a := s.do("HEAD", items, "", plain); a.Status != 404 {
 		t.Error("something was added")
@@ -66,7 +76,9 @@ func TestBadParameters(t *testing.T) {
 		"GET BATCH": "count", "GET BATCH?count=": "count", "GET BATCH?count=-1": "count", "GET BATCH?count=1e3": "count",
 		"GET BATCH?count=10001": "count", "GET BATCH?count=99999999999999999999": "count",
 		"GET BATCH?count=1&count=2": "count", "GET BATCH?count=1&lease=1s": "lease", "GET BATCH?count=1&other=1": "",
-		"GET BATCH?count=1;a=b": "", "GET BATCH?count=%zz": "", "GET BATCH?count=1&after_id=%00": "after_id",
+		"POST BATCH?action=claim&count=10001&lease=60s": "count", "POST BATCH?action=claim&count=1&lease=999ms": "lease",
+		"POST BATCH?action=extend&lease=0s&CLAIM": "lease", "GET BATCH?count=1;a=b": "",
+		"GET BATCH?count=%zz": "", "GET BATCH?count=1&after_id=%00": "after_id",
 		"GET BATCH?count=1&after_id=%ff": "after_id", "GET ITEM?bogus=1": "", "GET /iidy/v1/lists/l?bogus=1": "",
 		"POST ITEM?action=": "action", "POST ITEM?action=claim": "action", "POST ITEM?action=increment&claim=x": "claim",
 		"POST ITEM?count=1": "count", "POST ITEM?CLAIM": "claim", "POST INC/lists/l/a?action=increment": "action",

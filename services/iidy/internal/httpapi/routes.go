@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"time"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -11,15 +9,9 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Options limits requests with long bodies.
-type Options struct {
-	BulkTimeout time.Duration // for the whole request
-	Patience    time.Duration // for the arrival of its body, see httpserver.Allowance
-}
-
 type handlers struct {
 	service *attempt.Service
-	options Options
+	long    httpserver.Allowance // of a request with a long body
 	ops     *telemetry.Operations
 }
 
@@ -27,9 +19,10 @@ type handlers struct {
 // another has an item: the segments before the list tell the routes apart.
 const batchPath = "/iidy/v1/batch/lists/"
 
-// Register registers the service's routes on e. Each operation gets a span from ops, which is nil without tracing.
-func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.Operations) {
-	h := handlers{service: service, options: o, ops: ops}
+// Register registers the service's routes on e. Requests with long bodies get the allowance long. Each operation gets a
+// span from ops, which is nil without tracing.
+func Register(e *echo.Echo, service *attempt.Service, long httpserver.Allowance, ops *telemetry.Operations) {
+	h := handlers{service: service, long: long, ops: ops}
 	e.Use(noSniff)
 
 	const list, item = "/iidy/v1/lists/:list", "/iidy/v1/lists/:list/:item"

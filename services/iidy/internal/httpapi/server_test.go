@@ -53,9 +53,9 @@ func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	deps := httpserver.Deps{
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf}, WriteError: httpapi.WriteError,
 	}
-	options := httpapi.Options{BulkTimeout: time.Minute, Patience: time.Second}
+	long := httpserver.Allowance{Timeout: time.Minute, Patience: time.Second}
 	return &server{t, apptest.NewAPI(t, api.OpenAPI, maxBody, deps, func(e *echo.Echo) {
-		httpapi.Register(e, attempt.NewService(repo, files), options, nil)
+		httpapi.Register(e, attempt.NewService(repo, files), long, nil)
 	}), files}
 }
 

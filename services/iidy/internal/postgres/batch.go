@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 )
 
 // Items are sent as one text, separated by line breaks, which no item contains: the server splits that in half the time
@@ -324,7 +325,7 @@ func (s *Store) noteLost(claim attempt.Claim, named int, changed int64) {
 
 // noteChange counts the items of a change.
 func (s *Store) noteChange(change attempt.Change, list attempt.List, n int64) {
-	s.metrics.Changed(change, n)
+	s.metrics.Changed(metrics.KindOf(change), n)
 	if change == attempt.Add && n > 0 {
 		s.freeFrom.forget(string(list))
 	}

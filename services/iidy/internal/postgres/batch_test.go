@@ -32,7 +32,8 @@ func every(from, n, step int) *attempt.Items {
 func readByTable(t *testing.T, dsn string) {
 	t.Helper()
 	db := dbtest.Dial(t, dsn)
-	execute(t, db, `ALTER DATABASE "`+one[string](t, db, `SELECT current_database()`)+`" SET enable_indexscan = off`)
+	name := apptest.One[string](t, db, `SELECT current_database()`)
+	execute(t, db, `ALTER DATABASE "`+name+`" SET enable_indexscan = off`)
 }
 
 // scatter inserts items 0000000 to n-1 in random order.
@@ -82,13 +83,14 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 	}
 	want(t, "change", changed, fmt.Sprint(count, " <nil>"))
 	if change == attempt.Delete {
-		if left := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); left != n*step-1-count {
+		if left := apptest.One[int](t, r.db, `SELECT count(*) FROM iidy.lists`); left != n*step-1-count {
 			t.Errorf("%d are left, want %d", left, n*step-1-count)
 		}
 		return
 	}
 
-	sums := one[string](t, r.db, `SELECT sum(attempts) || ' ' || count(*) FILTER (WHERE attempts = 2) FROM iidy.lists`)
+	sums := apptest.One[string](t, r.db,
+		`SELECT sum(attempts) || ' ' || count(*) FILTER (WHERE attempts = 2) FROM iidy.lists`)
 	if sums != fmt.Sprint(count+2, " 2") {
 		t.Errorf("attempts and items with two of them: %s, want %d and 2", sums, count+2)
 	}
@@ -140,13 +142,13 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 		}
 		return nil
 	})
-	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
+	if sum := apptest.One[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
 		t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
 	}
 }
 
-// The group of calls for single items, whatever their order, and the changes of a claim lock rows in the order of the
-// key, which is not that of the table.
+// The group of calls for single items and a long batch, whatever their order, and the changes of a claim lock rows in
+// the order of the key, which is not the order of the table.
 func TestRowsAreLockedInOrder(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*rig) (int64, error){
@@ -156,13 +158,16 @@ func TestRowsAreLockedInOrder(t *testing.T) {
 	}
 	for _, change := range attempt.Changes() {
 		changes[change.String()] = func(r *rig) (int64, error) { return r.RunGroup(r.Context(), change, list, "z", "a") }
+		changes["long "+change.String()] = func(r *rig) (int64, error) {
+			return r.ApplyStaged(r.Context(), change, list, parts(attempt.ItemsOf("z"), attempt.ItemsOf("a")), "")
+		}
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			lock := `INSERT INTO iidy.lists (list, item) VALUES ('l', $1)`
-			if name != attempt.Add.String() {
+			if !strings.HasSuffix(name, attempt.Add.String()) {
 				r.add("z")
 				r.add("a")
 				execute(t, r.db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + '1 hour'`, string(claim))
@@ -187,7 +192,7 @@ func TestNewItemsAreInsertedInOrder(t *testing.T) {
 	r.add("first") // from now on new items are expected
 	r.add("b", "é", "a", "B", "c", "a b")
 	const byPlace = `SELECT string_agg(item, ',' ORDER BY ctid) FROM iidy.lists WHERE item <> 'first'`
-	if got := one[string](t, r.db, byPlace); got != "B,a,a b,b,c,é" {
+	if got := apptest.One[string](t, r.db, byPlace); got != "B,a,a b,b,c,é" {
 		t.Errorf("inserted in the order %s", got)
 	}
 }
@@ -259,11 +264,11 @@ func TestLeaseEndsWhileItsChangeWaits(t *testing.T) {
 			changed := async(func() (int64, error) { return change(r) })
 			r.waitForBlocked(1)
 			waittest.Eventually(t, "the lease has ended", func() bool {
-				return one[bool](t, r.db, `SELECT max(lease_until) < clock_timestamp() FROM iidy.lists`)
+				return apptest.One[bool](t, r.db, `SELECT max(lease_until) < clock_timestamp() FROM iidy.lists`)
 			})
 			release()
 			want(t, "change", changed, "0 <nil>")
-			if same := one[int](t, r.db, `SELECT count(*) FROM iidy.lists
+			if same := apptest.One[int](t, r.db, `SELECT count(*) FROM iidy.lists
 				WHERE lease_until < clock_timestamp() AND attempts = 0`); same != n {
 				t.Errorf("%d of %d items are as they were", same, n)
 			}

@@ -85,7 +85,7 @@ func needed(limit int) int64 { return 2 * int64(limit) }
 func (b *budget) send(
 	ctx context.Context, limit int, held int64, send func(int) (int, error),
 ) (size int, kept int64, err error) {
-	b.metrics.AnswerBytes(held)
+	b.metrics.AnswerBytes.Add(float64(held))
 	defer func() { b.release(held - kept) }()
 	if err := b.running.Acquire(ctx, 1); err != nil {
 		return 0, 0, b.refuse(err)
@@ -100,11 +100,11 @@ func (b *budget) send(
 }
 
 func (b *budget) refuse(cause error) error {
-	b.metrics.AnswerRefused()
+	b.metrics.AnswersRefused.Inc()
 	return errors.Join(attempt.ErrMemory, cause)
 }
 
 func (b *budget) release(n int64) {
 	b.bytes.Release(n)
-	b.metrics.AnswerBytes(-n)
+	b.metrics.AnswerBytes.Sub(float64(n))
 }

@@ -54,7 +54,7 @@ func waitForBlockedOnWorkers(r *rig, n int) {
 // onWorkers returns the sum of what a query returns on the workers.
 func onWorkers(r *rig, query string) int {
 	r.Helper()
-	return one[int](r.T, r.db, `SELECT sum(result::int) FROM run_command_on_workers($1)`, query)
+	return apptest.One[int](r.T, r.db, `SELECT sum(result::int) FROM run_command_on_workers($1)`, query)
 }
 
 // What is promised on one server holds for distributed lists.
@@ -88,19 +88,9 @@ func TestOnCitus(t *testing.T) {
 	}
 }
 
-// Each statement goes to one worker as a whole, with the locks in it.
 func TestStatementsGoToOneWorkerOnCitus(t *testing.T) {
 	t.Parallel()
-	dsn, _ := apptest.Citus(t, postgres.Migrations())
-	db := dbtest.Dial(t, dsn)
-	for statement, args := range postgres.CitusStatements(list, claim) {
-		var lines []string
-		err := db.SelectContext(t.Context(), &lines, `EXPLAIN `+statement, args...)
-		got := strings.Join(lines, "\n")
-		if err != nil || !strings.Contains(got, "Task Count: 1") || strings.Contains(got, "Distributed Subplan") {
-			t.Errorf("%s\n%v\n%s", statement, err, got)
-		}
-	}
+	apptest.GoToOneWorker(t, postgres.Migrations(), postgres.CitusStatements(list, claim))
 }
 
 // suiteOnCitus runs the tests of the suite one after the other, because they share a cluster.

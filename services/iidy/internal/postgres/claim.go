@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 )
 
 // The statements of claims. $1 is the list, leases are in microseconds.
@@ -140,7 +141,7 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 	}
 
 	entries := attempt.NewEntries(t.Entries, free)
-	s.metrics.Claimed(entries.Len())
+	s.metrics.Changed(metrics.Claimed, int64(entries.Len()))
 	s.contention.Conflicts(contention.TakenOver, t.Expired)
 	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: entries}, nil
 }
@@ -187,7 +188,7 @@ func (s *Store) Extend(
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
-	s.metrics.Extended(n)
+	s.metrics.Changed(metrics.Extended, n)
 	return n, err
 }
 
@@ -197,7 +198,7 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 	if n > 0 {
 		s.freeFrom.forget(string(list))
 	}
-	s.metrics.Released(n)
+	s.metrics.Changed(metrics.Released, n)
 	return n, err
 }
 
@@ -217,6 +218,6 @@ func (s *Store) Abandon(
 	) (int64, error) {
 		return count(ctx, tx, s.text.abandon, string(list), string(claim), attempts)
 	})
-	s.metrics.Abandoned(n)
+	s.metrics.Changed(metrics.Abandoned, n)
 	return n, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -93,7 +94,7 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if n := one[int](t, r.db, `SELECT attempts FROM iidy.lists WHERE item = 'held'`); n != tc.places {
+			if n := apptest.One[int](t, r.db, `SELECT attempts FROM iidy.lists WHERE item = 'held'`); n != tc.places {
 				t.Errorf("%d attempts, want %d", n, tc.places)
 			}
 			free := 0

@@ -134,7 +134,7 @@ func TestDeadlockOfALongBatch(t *testing.T) {
 	other.Execute(lock, "a") // returns when the batch has been rolled back
 	other.Rollback()
 	want(t, "increment", changed, "2 <nil>")
-	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 2 {
+	if sum := apptest.One[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 2 {
 		t.Errorf("%d attempts, want 2", sum)
 	}
 	if again := apptest.Gathered(t, r.reg, `rowlock_retries_total{pool="main",sqlstate="40P01"}`); again != 1 {

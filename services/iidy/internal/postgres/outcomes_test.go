@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -234,48 +233,6 @@ func incrementMany(t *testing.T, stores []*rig, prefix string, lists int, stop f
 	}
 }
 
-// An item is claimed by one caller alone, who knows it, also when the replies of claims get lost.
-func TestLostClaims(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, dsn string, proxies []*faultproxy.Proxy) {
-		t.Helper()
-		stores := []*rig{rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second), rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)}
-		const items = 600
-		seed(t, stores[0].db, string(list), items)
-		for _, p := range proxies {
-			p.CutEvery(7, faultproxy.AfterCommit, faultproxy.RST)
-		}
-
-		var mu sync.Mutex
-		claimed := make(map[attempt.Item]int)
-		waittest.Together(t, 8, func(c int) error {
-			for {
-				l, err := stores[c%len(stores)].Claim(t.Context(), list, 5, time.Hour)
-				outcome, ours := sqldb.OutcomeOf(err)
-				switch {
-				case ours && outcome == sqldb.NotApplied: // lost three times
-					continue
-				case err != nil || l.Claim == "":
-					return err
-				}
-				mu.Lock()
-				for e := range l.Entries.All() {
-					claimed[e.Item]++
-				}
-				mu.Unlock()
-			}
-		})
-		for item, n := range claimed {
-			if n > 1 {
-				t.Errorf("%s was claimed %d times", item, n)
-			}
-		}
-		if len(claimed) != items {
-			t.Errorf("%d of %d items have a holder", len(claimed), items)
-		}
-	})
-}
-
 // Batches and long batches over the same items from both ends do not deadlock on a worker. They and single changes
 // commit in one phase: the second one of two may still be outstanding when the coordinator says that it is done.
 func TestNoDeadlocksOnCitus(t *testing.T) {
@@ -289,7 +246,7 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 	back := slices.Clone(forth)
 	slices.Reverse(back)
 	const inTwoPhases = `SELECT count(*) FROM pg_dist_transaction`
-	before := one[int](t, stores[0].db, inTwoPhases)
+	before := apptest.One[int](t, stores[0].db, inTwoPhases)
 	var incremented atomic.Int64
 	waittest.Together(t, 12, func(c int) error {
 		items := attempt.ItemsOf([][]attempt.Item{forth, back}[c%2]...)
@@ -317,7 +274,7 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 	if n := onWorkers(stores[0], `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); n > 0 {
 		t.Errorf("%d deadlocks", n)
 	}
-	if n := one[int](t, stores[0].db, inTwoPhases) - before; n > 0 {
+	if n := apptest.One[int](t, stores[0].db, inTwoPhases) - before; n > 0 {
 		t.Errorf("%d transactions were committed in two phases", n)
 	}
 	if incremented.Load() == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -19,12 +20,8 @@ import (
 // plan returns EXPLAIN ANALYZE of a statement.
 func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 	t.Helper()
-	var lines []string
-	if err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, TIMING off) `+statement, args...); err != nil {
-		t.Fatal(err)
-	}
-	// PostgreSQL 18 counts rows in hundredths.
-	return strings.ReplaceAll(strings.Join(lines, "\n"), ".00 loops=", " loops=")
+	lines := apptest.Plan(t, db, `EXPLAIN (ANALYZE, TIMING off) `+statement, args...)
+	return strings.ReplaceAll(lines, ".00 loops=", " loops=") // PostgreSQL 18 counts rows in hundredths
 }
 
 // wasted matches the reading of rows in vain.
@@ -158,7 +155,7 @@ func TestLongHead(t *testing.T) {
 		}
 		return l.Entries.Last() == "0000002-new"
 	})
-	claim(attempt.MaxPage, one[string](t, r.db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`))
+	claim(attempt.MaxPage, apptest.One[string](t, r.db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`))
 	other.add("0000003-new")
 	claim(1, "0000003-new") // nothing is free behind the position
 	claim(1, "nothing")

@@ -105,12 +105,12 @@ func inLongTurn[R any](
 	ctx context.Context, q *queue, list attempt.List, wait time.Duration, change txFunc[R],
 ) (result R, err error) {
 	if err := q.enterLong(ctx, wait); err != nil {
-		q.options.Metrics.LongBatchRefused()
+		q.options.Metrics.LongRefused.Inc()
 		return result, err
 	}
 	defer q.long.Release(1)
-	ended := q.options.Metrics.LongBatch()
-	defer ended()
+	q.options.Metrics.LongBatches.Inc()
+	defer q.options.Metrics.LongBatches.Dec()
 
 	if err := acquire(ctx, q.conns, wait); err != nil {
 		return result, err

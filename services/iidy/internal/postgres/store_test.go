@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -86,11 +85,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	files, err := spool.New(t.TempDir(), 64<<20, reg)
 	if err != nil {
 		t.Fatal(err)
@@ -133,14 +128,6 @@ func execute(t *testing.T, db *sqlx.DB, statement string, args ...any) {
 	if err := errors.Join(err, conn.Close()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
-	t.Helper()
-	if err := db.GetContext(t.Context(), &v, query, args...); err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // waitForBlocked waits until n sessions wait for a lock.
@@ -218,7 +205,7 @@ func TestAttemptsDoNotOverflow(t *testing.T) {
 			return r.Apply(t.Context(), attempt.Increment, list, "most", "")
 		}), "1 <nil>")
 	}
-	got := one[string](t, r.db, `SELECT string_agg(attempts::text, ' ' ORDER BY item) FROM iidy.lists`)
+	got := apptest.One[string](t, r.db, `SELECT string_agg(attempts::text, ' ' ORDER BY item) FROM iidy.lists`)
 	if got != "9223372036854775807 2" {
 		t.Errorf("the attempts are %s", got)
 	}

@@ -70,10 +70,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	// The locks of the ledger are not the service's, and not in the service's metrics.
+	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	simulator, err := processor.New(fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
-		Limits: ledgerLimits(limits, ledger), Operations: c.Operations(),
+		Limits: limits, Operations: c.Operations(),
 	})
 	if err != nil {
 		return errors.Join(err, ledger.Close())
@@ -85,16 +87,13 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	}
 
-	cleaner := &cleaner{store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention}
-	reconciler := &reconciler{
-		service: service, store: store, metrics: observer, log: tel.Logger(), lease: cfg.lease(),
-	}
+	u := &upkeep{service: service, store: store, metrics: observer, retention: cfg.LedgerRetention, lease: cfg.lease()}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
 		return errors.Join(simulator.Close(ctx), ledger.Close())
-	}},
-		lifecycle.Part{Name: "group commit", Stop: store.Close},
-		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(time.Minute, cfg.CleanupInterval, cleaner.clean)},
-		lifecycle.Part{Name: "reconcile", Run: lifecycle.Every(firstReconcile, cfg.ReconcileAfter, reconciler.reconcile)})
+	}}, lifecycle.Part{Name: "group commit", Stop: store.Close})
+	c.Repeat("cleanup", time.Minute, cfg.CleanupInterval,
+		"expired keys or settled entries of the ledger could not be deleted", u.clean)
+	c.Repeat("reconcile", firstReconcile, cfg.ReconcileAfter, "open payments could not be settled or counted", u.reconcile)
 
 	if cfg.FingerprintSecret == "" {
 		tel.Logger().Warn("FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")
@@ -113,12 +112,4 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
-}
-
-// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's, and not in the service's
-// metrics.
-func ledgerLimits(service groupcommit.Limits, ledger *sqldb.DB) groupcommit.Limits {
-	limits := service
-	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
-	return limits
 }

@@ -134,13 +134,10 @@ func open(t *testing.T) (dsn string, b base) {
 // counts demands how many payments, charges and records there are.
 func (b base) counts(t *testing.T, payments, charges, records int) {
 	t.Helper()
-	var got struct{ Payments, Charges, Records int }
-	err := b.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
+	got := apptest.One[struct{ Payments, Charges, Records int }](t, b, `
+		SELECT (SELECT count(*) FROM payments.payments) AS payments,
 		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
 		(SELECT count(*) FROM payments.idempotency_records) AS records`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if got.Payments != payments || got.Charges != charges || got.Records != records {
 		t.Errorf("%d payments, %d charges, %d records; want %d, %d, %d",
 			got.Payments, got.Charges, got.Records, payments, charges, records)

@@ -77,12 +77,9 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 	if n := strings.Count(r.Log.String(), "\n"); n < 60 {
 		t.Fatalf("only %d log lines: the test proves nothing", n)
 	}
-	var database struct{ Tables, Sessions string }
-	err := db.GetContext(t.Context(), &database, `SELECT schema_to_xml('payments', true, false, '')::text AS tables,
+	database := apptest.One[struct{ Tables, Sessions string }](t, db, `
+		SELECT schema_to_xml('payments', true, false, '')::text AS tables,
 		(SELECT string_agg(query, E'\\n') FROM pg_stat_activity WHERE datname = current_database()) AS sessions`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	places := map[string]string{
 		"an answer": seen.String(), "the log": r.Log.String(), "the metrics": r.Metrics(t),
 		"a table": database.Tables, "pg_stat_activity": database.Sessions,

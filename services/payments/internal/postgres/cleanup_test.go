@@ -79,11 +79,10 @@ func TestDeleteSettled(t *testing.T) {
 			t.Errorf("deleted %d, %v, want %d", n, err, want)
 		}
 	}
-	var left string
-	err := db.GetContext(t.Context(), &left, `SELECT string_agg(k, ', ' ORDER BY k) FROM
+	left := apptest.One[string](t, db, `SELECT string_agg(k, ', ' ORDER BY k) FROM
 		(SELECT coalesce(idempotency_key, processor_key) AS k
 		   FROM payments.processor_charges LEFT JOIN payments.payments USING (processor_key)) of_each`)
-	if want := "late, lost, lost decline, young"; left != want || err != nil {
-		t.Errorf("left are %s, %v, want %s", left, err, want)
+	if want := "late, lost, lost decline, young"; left != want {
+		t.Errorf("left are %s, want %s", left, want)
 	}
 }

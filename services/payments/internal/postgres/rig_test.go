@@ -50,11 +50,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := store.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, store.Close)
 	return replica{store, waits}
 }
 

@@ -153,14 +153,8 @@ func TestARepeatWritesNothing(t *testing.T) {
 	if _, err := pay(t.Context(), r, "k"); err != nil {
 		t.Fatal(err)
 	}
-	versions := func() (all string) {
-		const query = `SELECT string_agg(concat(xmin, ' ', xmax), ' ') FROM payments.idempotency_records`
-		if err := db.GetContext(t.Context(), &all, query); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	before := versions()
+	const versions = `SELECT string_agg(concat(xmin, ' ', xmax), ' ') FROM payments.idempotency_records`
+	before := apptest.One[string](t, db, versions)
 	for _, caller := range []string{"", "shop"} {
 		c := paymenttest.NewClaim("k", time.Hour)
 		c.Key.Caller = caller
@@ -168,7 +162,7 @@ func TestARepeatWritesNothing(t *testing.T) {
 			t.Errorf("%q: %+v, %v", caller, claimed, err)
 		}
 	}
-	if after := versions(); after != before {
+	if after := apptest.One[string](t, db, versions); after != before {
 		t.Errorf("the rows were %s, and are %s", before, after)
 	}
 }
@@ -217,12 +211,9 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 			postgres.PageAfterSQL, []any{"r", 5, time.Now(), string(payment.NewID(time.Now()))}, "payments_ride",
 		},
 	} {
-		var plan []string
-		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
-			t.Fatal(err)
-		}
-		if text := strings.Join(plan, "\n"); !strings.Contains(text, statement.index) || strings.Contains(text, "Sort") {
-			t.Errorf("%s is planned as\n%s", name, text)
+		plan := apptest.Plan(t, tx, `EXPLAIN `+statement.sql, statement.args...)
+		if !strings.Contains(plan, statement.index) || strings.Contains(plan, "Sort") {
+			t.Errorf("%s is planned as\n%s", name, plan)
 		}
 	}
 	// A change of a claim finds it by its key: the index of all open claims has an entry for each payment since the last
@@ -242,32 +233,11 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		"settle":        {postgres.SettleSQL, []any{"1", texts, texts, ids, ids, texts, ns, ns, texts}},
 		"end":           {postgres.EndSQL, []any{"1", texts, texts, ids, pq.BoolArray{true}}},
 	} {
-		var plan []string
-		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
-			t.Fatal(err)
-		}
+		plan := apptest.Plan(t, tx, `EXPLAIN `+statement.sql, statement.args...)
 		// Nor may the plan of an empty table look for the caller alone.
-		text := strings.Join(plan, "\n")
-		if strings.Contains(text, "idempotency_records_claimed_until") || strings.Contains(text, "Index Cond: (caller") ||
-			strings.Contains(text, "Index Cond: ((caller") {
-			t.Errorf("%s is planned as\n%s", name, text)
-		}
-	}
-}
-
-// Only the database's clock says that a claim ran out: one that lives is not taken over.
-func TestALiveClaimIsNotTakenOver(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
-	claimed := r.mustClaim(t)
-	for _, want := range []int{0, 1} {
-		taken, _, err := r.ClaimGroup(t.Context(), false, 0, paymenttest.NewClaim("k", time.Hour))
-		if len(taken) != want || err != nil {
-			t.Errorf("taken over %v, %v, want %d", taken, err, want)
-		}
-		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
-			t.Fatal(err)
+		if strings.Contains(plan, "idempotency_records_claimed_until") || strings.Contains(plan, "Index Cond: (caller") ||
+			strings.Contains(plan, "Index Cond: ((caller") {
+			t.Errorf("%s is planned as\n%s", name, plan)
 		}
 	}
 }
@@ -300,10 +270,9 @@ func TestALateHolderGivesNothingBack(t *testing.T) {
 		t.Fatalf("claimed %+v", next)
 	}
 	const stored = `SELECT r::text FROM payments.idempotency_records r`
-	var before, after string
-	err := errors.Join(db.GetContext(t.Context(), &before, stored), r.GiveBack(t.Context(), late.Held),
-		db.GetContext(t.Context(), &after, stored))
-	if before != after || err != nil {
+	before := apptest.One[string](t, db, stored)
+	err := r.GiveBack(t.Context(), late.Held)
+	if after := apptest.One[string](t, db, stored); before != after || err != nil {
 		t.Errorf("the record became\n%s, %v, and was\n%s", after, err, before)
 	}
 }

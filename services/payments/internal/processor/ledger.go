@@ -26,7 +26,7 @@ type entry struct {
 	Ride        []byte `db:"ride_fingerprint"`
 	Version     string `db:"fingerprint_version"` // of both fingerprints
 	DeclineCode string `db:"decline_code"`        // "": charged
-	// Fresh says that this call has entered it. The other members are then not set.
+	// Fresh says that this call has entered it.
 	Fresh bool
 }
 
@@ -101,7 +101,9 @@ func sendEntries(
 	for i, key := range keys {
 		if at := slices.Index(entered, key); at >= 0 {
 			entered = slices.Delete(entered, at, at+1)
-			answers[i] = &entry{Fresh: true}
+			fresh := group[i]
+			fresh.Fresh = true
+			answers[i] = &fresh
 		} else {
 			others = append(others, key)
 		}

@@ -1,7 +1,6 @@
 package processor_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -98,10 +97,6 @@ func simulator(t *testing.T, db *sqldb.DB, f *payment.Fingerprints, o processor.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return s
 }

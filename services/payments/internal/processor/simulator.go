@@ -68,9 +68,7 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 
 	failpoint.Hit(failpoint.Charging)
 	there, err := s.await(ctx, c)
-	if err == nil && there.Fresh {
-		there.DeclineCode = decline(c.Card)
-	} else if err == nil {
+	if err == nil && !there.Fresh {
 		err = s.compare(there, c, true)
 	}
 
@@ -112,24 +110,21 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 // await returns the answer to a charge, or payment.ErrProcessorTimeout when ctx ends first: the charge may then have
 // been made, or may still be made.
 func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) {
-	type outcome struct {
-		there entry
-		err   error
-	}
-	done := make(chan outcome, 1)
+	var there entry
+	var err error
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		whole := context.WithoutCancel(ctx)
-		if err := s.pause(whole); err != nil {
-			done <- outcome{err: err}
-			return
+		err = s.pause(whole)
+		if err == nil {
+			there, err = s.answer(whole, c)
 		}
-		there, err := s.answer(whole, c)
-		done <- outcome{there, err}
 	}()
 
 	select {
-	case o := <-done:
-		return o.there, o.err
+	case <-done:
+		return there, err
 	case <-ctx.Done():
 		return entry{}, payment.ErrProcessorTimeout
 	}

@@ -25,13 +25,9 @@ func ledger(t *testing.T, dsn string) *sqldb.DB {
 	return apptest.Pool(t, settings, nil)
 }
 
-func charges(t *testing.T, db *sqldb.DB) (n int) {
+func charges(t *testing.T, db *sqldb.DB) int {
 	t.Helper()
-	const query = `SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL`
-	if err := db.GetContext(t.Context(), &n, query); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return apptest.One[int](t, db, `SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL`)
 }
 
 func charge(t *testing.T, key, number string) payment.Charge {

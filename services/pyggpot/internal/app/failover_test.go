@@ -69,11 +69,8 @@ func TestFailover(t *testing.T) {
 	}
 	progress("coins are added on the promoted standby")
 	stop()
-	var total int64
 	const sum = `SELECT coalesce(sum(coins), 0) FROM pyggpot.pot`
-	if err := dbtest.Dial(t, standby.URL("postgres")).GetContext(t.Context(), &total, sum); err != nil {
-		t.Fatal(err)
-	}
+	total := apptest.One[int64](t, dbtest.Dial(t, standby.URL("postgres")), sum)
 	t.Logf("%d coins, %d added, %d unknown, %d refused", total, added.Load(), unknown.Load(), refusals.Load())
 	if total != added.Load() || unknown.Load() != 0 {
 		t.Errorf("%d coins, %d were acknowledged, %d are unknown", total, added.Load(), unknown.Load())

@@ -16,13 +16,6 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// answer is stored in the slot for each change.
-type answer struct {
-	Moved   pot.Contents `json:"moved,omitempty"`
-	Full    bool         `json:"full,omitempty"`
-	Missing bool         `json:"missing,omitempty"`
-}
-
 // Change implements pot.Repository. Callers of one pot share a lease and a commit, in which their changes follow one
 // another, and callers of different pots share statements. Beyond the port's errors it returns those of groupcommit.
 func (s *Store) Change(ctx context.Context, c pot.Change) (pot.Contents, error) {
@@ -84,7 +77,7 @@ func (s *Store) sendGroup(
 	if err != nil {
 		return fmt.Errorf("encode the answers: %w", err)
 	}
-	none, err := json.Marshal(make([]*answer, len(group)))
+	none, err := json.Marshal(make([]*pot.Answer, len(group)))
 	if err != nil {
 		return fmt.Errorf("encode the answers: %w", err)
 	}
@@ -114,7 +107,7 @@ func (s *Store) sendGroup(
 
 // writes holds what a group writes.
 type writes struct {
-	answers []answer
+	answers []pot.Answer
 
 	// An element for each pot: the sum of its coins, the version of its row, and its coins as they were read.
 	ids            pq.Int32Array
@@ -132,16 +125,9 @@ func (l *lease) decide(group []pot.Change) (w writes) {
 	for id, p := range l.pots {
 		before[id] = p.Pot
 	}
-	after, decided := pot.Decide(before, group, pot.NewSource())
+	after, answers := pot.Decide(before, group, pot.NewSource())
 
-	w.ids, w.answers = pq.Int32Array{}, make([]answer, len(group)) // a nil array would be NULL
-	for i, d := range decided {
-		if d == nil {
-			w.answers[i].Missing = true
-		} else {
-			w.answers[i] = answer{Moved: d.Moved, Full: d.Full}
-		}
-	}
+	w.ids, w.answers = pq.Int32Array{}, answers // a nil array would be NULL
 	for id, contents := range after {
 		w.ids, w.totals = append(w.ids, int32(id)), append(w.totals, contents.Total())
 		w.versions, w.read = append(w.versions, l.pots[id].version), append(w.read, l.pots[id].contents)

@@ -109,10 +109,8 @@ func TestFence(t *testing.T) {
 			if got := <-r.send(t, db, lease, group...); got != tc.want {
 				t.Errorf("stored %s, want %s", got, tc.want)
 			}
-			var stored int64
-			err := db.GetContext(t.Context(), &stored, `SELECT sum(coins) FROM pyggpot.pot`)
-			if err != nil || stored != tc.stored {
-				t.Errorf("%d coins are stored, want %d (%v)", stored, tc.stored, err)
+			if stored := apptest.One[int64](t, db, `SELECT sum(coins) FROM pyggpot.pot`); stored != tc.stored {
+				t.Errorf("%d coins are stored, want %d", stored, tc.stored)
 			}
 		})
 	}

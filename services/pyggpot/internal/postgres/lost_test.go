@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
@@ -38,10 +39,7 @@ func TestLostReplies(t *testing.T) {
 			acknowledged := contend(t, stores, ids)
 			proxy.StopCutting()
 
-			var stored int64
-			if err := db.GetContext(t.Context(), &stored, `SELECT sum(coins) FROM pyggpot.pot`); err != nil {
-				t.Fatal(err)
-			}
+			stored := apptest.One[int64](t, db, `SELECT sum(coins) FROM pyggpot.pot`)
 			t.Logf("%d replies cut, %d changes acknowledged, %d stored", proxy.Cuts(), acknowledged, stored)
 			if proxy.Cuts() == 0 || acknowledged == 0 {
 				t.Errorf("%d cuts, %d changes acknowledged: the test proved nothing", proxy.Cuts(), acknowledged)

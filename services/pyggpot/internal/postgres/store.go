@@ -45,7 +45,7 @@ type Store struct {
 	options Options
 	number  string // of its leases
 	lock    *contention.Metrics
-	changes *groupcommit.Committer[pot.ID, pot.Change, answer]
+	changes *groupcommit.Committer[pot.ID, pot.Change, pot.Answer]
 }
 
 var _ pot.Repository = (*Store)(nil)
@@ -60,7 +60,7 @@ const maxPots = 32
 // New returns a store on the database of limits, whose schema must have been migrated.
 func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
 	s = &Store{db: limits.DB, slots: limits.Slots, options: o, number: uuid.NewString(), lock: limits.Contention}
-	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, answer]{
+	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, pot.Answer]{
 		Limits:  limits,
 		Name:    "pyggpot_change",
 		Key:     func(c pot.Change) pot.ID { return c.Pot },

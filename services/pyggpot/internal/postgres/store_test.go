@@ -50,11 +50,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*gr
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	apptest.CloseAtEnd(t, s.Close)
 	return replica{s, seen}
 }
 
@@ -85,18 +81,11 @@ func (r replica) add(t *testing.T, id pot.ID, n int64) error {
 // wantTotal tests the number of all coins, that each pot has the sum of its kinds, and that none is leased.
 func wantTotal(t *testing.T, db *sqlx.DB, coins int64) {
 	t.Helper()
-	var got struct {
-		Coins  int64 `db:"coins"`
-		Wrong  int64 `db:"wrong"`
-		Leased int64 `db:"leased"`
-	}
-	if err := db.GetContext(t.Context(), &got, `SELECT coalesce(sum(coins), 0) AS coins,
+	got := apptest.One[struct{ Coins, Wrong, Leased int64 }](t, db, `SELECT coalesce(sum(coins), 0) AS coins,
 		count(*) FILTER (WHERE lock IS NOT NULL) AS leased,
 		count(*) FILTER (WHERE coins <>
 		  (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin WHERE pot_id = pot.id)) AS wrong
-		FROM pyggpot.pot`); err != nil {
-		t.Fatal(err)
-	}
+		FROM pyggpot.pot`)
 	if got.Coins != coins || got.Wrong != 0 || got.Leased != 0 {
 		t.Errorf("%d coins, %d wrong sums, %d leases; want %d coins", got.Coins, got.Wrong, got.Leased, coins)
 	}
@@ -158,18 +147,16 @@ func TestListPassesOverNoPotsBehindTheLast(t *testing.T) {
 		limit, offset int64
 		scans         int // of pots: the count's, and the page's unless it is skipped
 	}{{25, 199, 2}, {25, 200, 1}, {100, (1<<31 - 2) * 100, 1}, {0, 0, 1}} {
-		var lines []string
-		err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+listSQL,
-			tt.limit, tt.offset)
+		plan := apptest.Plan(t, db, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+listSQL, tt.limit, tt.offset)
 		scans := 0
-		for _, line := range lines {
+		for line := range strings.Lines(plan) {
 			ofPots := strings.Contains(line, "Scan") && strings.Contains(line, " on pot ")
 			if ofPots && !strings.Contains(line, "never executed") {
 				scans++
 			}
 		}
-		if err != nil || scans != tt.scans {
-			t.Errorf("%+v: %d scans, %v\n%s", tt, scans, err, strings.Join(lines, "\n"))
+		if scans != tt.scans {
+			t.Errorf("%+v: %d scans\n%s", tt, scans, plan)
 		}
 	}
 }

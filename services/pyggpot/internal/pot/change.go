@@ -12,12 +12,14 @@ type Change struct {
 	Draw int64
 }
 
-// Answer is the result of a change.
+// Answer is the result of a change. Stores keep it as JSON.
 type Answer struct {
 	// Moved holds the coins that were added or removed.
-	Moved Contents
+	Moved Contents `json:"moved,omitempty"`
 	// Full says that no coins were added because they do not fit.
-	Full bool
+	Full bool `json:"full,omitempty"`
+	// Missing says that there is no such pot.
+	Missing bool `json:"missing,omitempty"`
 }
 
 // Apply returns the contents of the pot after a change, and its answer. It uses source only to draw coins at random.

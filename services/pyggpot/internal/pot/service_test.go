@@ -78,8 +78,8 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// TestDecide: changes of several pots follow one another, each with a separate answer. A pot that is not there gets
-// none.
+// TestDecide: changes of several pots follow one another, each with a separate answer. A pot that is not there is
+// missing.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	before := map[pot.ID]pot.Pot{
@@ -95,11 +95,11 @@ func TestDecide(t *testing.T) {
 		{Pot: 1, Draw: 11},
 	}, rand.NewChaCha8([32]byte{1}))
 
-	want := []*pot.Answer{
+	want := []pot.Answer{
 		{Full: true},
 		{Moved: pot.Contents{pot.Gold: 5}},
 		{Moved: pot.Contents{pot.Silver: 9}},
-		nil,
+		{Missing: true},
 		{Moved: pot.Contents{pot.Bronze: 7}},
 		{Moved: pot.Contents{pot.Bronze: 7, pot.Gold: 3}},
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -32,7 +31,7 @@ func batch(t *testing.T, repo Repo) {
 	}
 
 	list := changes(by{"b", 5}, by{"a", 1}, by{"b", -25}, by{"c", -1}, by{"a", 100}, by{"b", 1})
-	got := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list}))
+	got := must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: list}))
 	if want := []int64{25, 11, 0, 29, 111, 1}; !slices.Equal(got.Values, want) || got.Replayed {
 		t.Errorf("got %+v, want %v", got, want)
 	}
@@ -43,7 +42,7 @@ func batch(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64))
 	list = changes(
 		by{"low", math.MaxInt64}, by{"a", -1}, by{"low", math.MaxInt64}, by{"low", 1}, by{"low", -math.MaxInt64})
-	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list}))
+	got = must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: list}))
 	if want := []int64{-1, 110, math.MaxInt64 - 1, math.MaxInt64, 0}; !slices.Equal(got.Values, want) {
 		t.Errorf("sums beyond int64: got %+v, want %v", got, want)
 	}
@@ -52,7 +51,7 @@ func batch(t *testing.T, repo Repo) {
 	for i := range many {
 		many[i] = counting.Change{ItemID: "c", Delta: 1}
 	}
-	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: many}))
+	got = must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: many}))
 	for i, v := range got.Values {
 		if v != int64(30+i) {
 			t.Fatalf("value %d of many changes of one count is %d, want %d", i, v, 30+i)
@@ -66,18 +65,19 @@ func batchCreates(t *testing.T, repo Repo) {
 	must[counting.CountValue](t)(repo.Create(ctx, "old", 10))
 
 	list := changes(by{"new", 2}, by{"old", 1}, by{"new", 3}, by{"'; DROP TABLE counts.count_values; --", -1})
-	got := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
+	got := must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: list, CreateMissing: true}))
 	if want := []int64{2, 11, 5, -1}; !slices.Equal(got.Values, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	wantValue(ctx, t, repo, "new", 5)
 
-	got = must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: list, Create: true}))
+	got = must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: list, CreateMissing: true}))
 	if want := []int64{7, 12, 10, -2}; !slices.Equal(got.Values, want) {
 		t.Errorf("with nothing left to create: got %+v, want %v", got, want)
 	}
 
-	one := must[counting.Answer](t)(repo.Apply(ctx, counting.Update{Changes: changes(by{"single", 4}), Create: true}))
+	list = changes(by{"single", 4})
+	one := must[counting.Answer](t)(repo.Change(ctx, counting.Request{Changes: list, CreateMissing: true}))
 	if !slices.Equal(one.Values, []int64{4}) {
 		t.Errorf("one change: got %+v, want 4", one)
 	}
@@ -110,8 +110,10 @@ func refusedBatches(t *testing.T, repo Repo) {
 		"overflow of one that is made": {changes(by{"x", math.MaxInt64}, by{"x", 1}), true, 1, counting.ErrOverflow},
 		"overflow beside one to make":  {changes(by{"x", 1}, by{"high", 2}), true, 1, counting.ErrOverflow},
 	} {
-		_, err := repo.Apply(ctx, counting.Update{Changes: tc.list, Create: tc.create})
-		wantRefused(t, name, err, tc.index, tc.err)
+		got, err := repo.Change(ctx, counting.Request{Changes: tc.list, CreateMissing: tc.create})
+		if got.Index != tc.index || !errors.Is(err, tc.err) {
+			t.Errorf("%s: got %+v, %v, want change %d: %v", name, got, err, tc.index, tc.err)
+		}
 		if errors.Is(tc.err, counting.ErrOverflow) {
 			wantValue(ctx, t, repo, "high", math.MaxInt64-1)
 		}
@@ -122,89 +124,4 @@ func refusedBatches(t *testing.T, repo Repo) {
 	}
 	_, err := repo.Find(ctx, "x")
 	wantErr(t, err, counting.ErrNotFound)
-
-	_, err = repo.Apply(ctx, counting.Update{Changes: changes(by{"x", 1})})
-	wantErr(t, err, counting.ErrNotFound)
-	if _, ok := errors.AsType[*counting.ChangeError](err); ok {
-		t.Errorf("one change: the error %v names it", err)
-	}
-}
-
-func wantRefused(t *testing.T, name string, err error, index int, want error) {
-	t.Helper()
-	if change, ok := errors.AsType[*counting.ChangeError](err); !ok || change.Index != index || !errors.Is(err, want) {
-		t.Errorf("%s: got error %v, want change %d: %v", name, err, index, want)
-	}
-}
-
-// batchesCross: batches that name the same counts in different orders, and single changes of them, all end, and the
-// sums are right.
-func batchesCross(t *testing.T, repo Repo) {
-	ctx := t.Context()
-	const callers = 60
-	for _, id := range []counting.ItemID{"a", "b", "c"} {
-		must[counting.CountValue](t)(repo.Create(ctx, id, 0))
-	}
-
-	lists := [][]counting.Change{
-		changes(by{"a", 2}, by{"b", -2}),
-		changes(by{"b", 3}, by{"a", -3}),
-		changes(by{"c", 5}, by{"a", -5}, by{"b", 4}, by{"c", -4}),
-		changes(by{"b", 1}),
-	}
-	waittest.Together(t, callers, func(i int) error {
-		_, err := repo.Apply(ctx, counting.Update{Changes: lists[i%len(lists)]})
-		return err
-	})
-
-	const each = callers / 4
-	wantValue(ctx, t, repo, "a", (2-3-5)*each)
-	wantValue(ctx, t, repo, "b", (-2+3+4+1)*each)
-	wantValue(ctx, t, repo, "c", (5-4)*each)
-}
-
-// batchesAreWhole: of concurrent batches on one count, each gets a consecutive run of values.
-func batchesAreWhole(t *testing.T, repo Repo) {
-	ctx := t.Context()
-	const callers, size = 40, 5
-	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))
-
-	list := changes(by{"hot", 1}, by{"hot", 1}, by{"hot", 1}, by{"hot", 1}, by{"hot", 1})
-	starts := make([]int64, callers)
-	waittest.Together(t, callers, func(i int) error {
-		got, err := repo.Apply(ctx, counting.Update{Changes: list})
-		if err != nil {
-			return err
-		}
-		starts[i] = got.Values[0]
-		for j, v := range got.Values {
-			if v != starts[i]+int64(j) {
-				t.Errorf("a batch got %v", got.Values)
-			}
-		}
-		return nil
-	})
-
-	slices.Sort(starts)
-	for i, v := range starts {
-		if v != int64(1+i*size) {
-			t.Fatalf("a batch begins at %d where %d should: batches are mixed", v, 1+i*size)
-		}
-	}
-}
-
-// batchesCreateTogether: concurrent batches that create the same counts are all applied.
-func batchesCreateTogether(t *testing.T, repo Repo) {
-	ctx := t.Context()
-	const callers = 20
-	waittest.Together(t, callers, func(i int) error {
-		list := changes(by{"x", 1}, by{"y", 2})
-		if i%2 == 0 {
-			slices.Reverse(list)
-		}
-		_, err := repo.Apply(ctx, counting.Update{Changes: list, Create: true})
-		return err
-	})
-	wantValue(ctx, t, repo, "x", callers)
-	wantValue(ctx, t, repo, "y", 2*callers)
 }

@@ -1,6 +1,7 @@
 package countingtest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,6 +15,9 @@ import (
 // Memory keeps counts in memory. It passes Exercise, so that tests of the ports may rely on it; running the suite on it
 // tests counting.Decide without a database.
 type Memory struct {
+	// Err, if not nil, is what the methods return.
+	Err error
+
 	mu     sync.Mutex
 	values map[counting.ItemID]counting.CountValue
 	keys   map[counting.KeyID]counting.Taken // never expire
@@ -30,7 +34,7 @@ func NewMemory() *Memory {
 
 // Change implements counting.CountValueRepository.
 func (m *Memory) Change(ctx context.Context, r counting.Request) (counting.Answer, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(m.Err, ctx.Err()); err != nil {
 		return counting.Answer{}, err
 	}
 	m.mu.Lock()
@@ -52,12 +56,12 @@ func (m *Memory) Change(ctx context.Context, r counting.Request) (counting.Answe
 		m.values[w.ItemID] = counting.CountValue{ItemID: w.ItemID, Current: w.Value, UpdatedAt: state.Now}
 	}
 	maps.Copy(m.keys, d.Keys)
-	return d.Answers[0], d.Answers[0].Err(r)
+	return d.Answers[0], d.Answers[0].Err()
 }
 
 // Find implements counting.CountValueRepository.
 func (m *Memory) Find(ctx context.Context, id counting.ItemID) (counting.CountValue, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(m.Err, ctx.Err()); err != nil {
 		return counting.CountValue{}, err
 	}
 	m.mu.Lock()
@@ -71,7 +75,7 @@ func (m *Memory) Find(ctx context.Context, id counting.ItemID) (counting.CountVa
 
 // FindMany implements counting.CountValueRepository.
 func (m *Memory) FindMany(ctx context.Context, ids []counting.ItemID) ([]counting.CountValue, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(m.Err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -87,7 +91,7 @@ func (m *Memory) FindMany(ctx context.Context, ids []counting.ItemID) ([]countin
 
 // Page implements counting.CountValueRepository.
 func (m *Memory) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(m.Err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()

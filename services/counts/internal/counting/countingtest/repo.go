@@ -48,13 +48,3 @@ func (r Repo) one(
 	a, err := r.Change(ctx, request)
 	return a.Count(c.ItemID), a.Replayed, err
 }
-
-// Apply applies an update.
-func (r Repo) Apply(ctx context.Context, u counting.Update) (counting.Answer, error) {
-	return r.Change(ctx, Request(u))
-}
-
-// Request returns the repository's request for an update.
-func Request(u counting.Update) counting.Request {
-	return counting.Request{Operation: counting.Add, Key: u.Key, Changes: u.Changes, CreateMissing: u.Create}
-}

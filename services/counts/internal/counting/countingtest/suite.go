@@ -15,7 +15,6 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 	t.Helper()
 	tests := map[string]func(*testing.T, Repo){
 		"contract/create":                  create,
-		"contract/find many":               findMany,
 		"contract/add":                     addChanges,
 		"contract/set":                     set,
 		"contract/delete":                  remove,
@@ -26,12 +25,10 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contract/repeats":                 repeats,
 		"contract/repeated set":            repeatedSet,
 		"contract/repeated refusals":       repeatedRefusals,
-		"contract/repeated create":         repeatedCreate,
 		"contract/repeated delete":         repeatedDelete,
 		"contract/key conflicts":           conflicts,
 		"contract/keys of callers":         keysOfCallers,
 		"contract/keys of no caller":       keysOfNoCaller,
-		"transactions/refused changes":     refusedChanges,
 		"transactions/overflow":            overflow,
 		"transactions/ended context":       endedContext,
 		"transactions/refused batches":     refusedBatches,
@@ -40,11 +37,7 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/one creator":           oneCreator,
 		"contention/overflow at the edge":  overflowAtTheEdge,
 		"contention/delete while counting": deleteRace,
-		"contention/batches cross":         batchesCross,
-		"contention/batches are whole":     batchesAreWhole,
-		"contention/batches create":        batchesCreateTogether,
 		"contention/one of a key":          oneOfAKey,
-		"contention/callers of a key":      callersOfAKey,
 		"contention/keys on a hot item":    keysOnAHotItem,
 	}
 
@@ -76,7 +69,7 @@ func must[T any](t *testing.T) func(T, error) T {
 
 // Add applies one change without a key and returns the value after it.
 func Add(ctx context.Context, repo counting.CountValueRepository, id counting.ItemID, delta int64) (int64, error) {
-	r, err := Repo{repo}.Apply(ctx, counting.Update{Changes: []counting.Change{{ItemID: id, Delta: delta}}})
+	r, err := Repo{repo}.Change(ctx, counting.Request{Changes: []counting.Change{{ItemID: id, Delta: delta}}})
 	if err != nil {
 		return 0, err
 	}

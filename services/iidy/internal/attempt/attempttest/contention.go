@@ -135,27 +135,6 @@ func overlappingBatches(f fixture) {
 	f.want("increments that were counted", incremented.Load(), nil, sent.Load())
 }
 
-// oppositeOrder: long batches of the same items in opposite order do not deadlock.
-func oppositeOrder(f fixture) {
-	forth := numbered(3000)
-	back := slices.Clone(forth)
-	slices.Reverse(back)
-	for _, change := range attempt.Changes() {
-		var total atomic.Int64
-		waittest.Together(f, 2, func(i int) error {
-			next := parts([][]attempt.Item{forth, back}[i], 700, nil)
-			n, err := f.repo.ApplyStaged(f.Context(), change, list, next, "")
-			total.Add(n)
-			return err
-		})
-		want := int64(len(forth))
-		if change == attempt.Increment {
-			want *= 2
-		}
-		f.want(change.String(), total.Load(), nil, want)
-	}
-}
-
 // claimers: each item goes to one of several concurrent claimers, and no item is left after they delete theirs.
 func claimers(f fixture) {
 	ctx, items := f.Context(), numbered(600)

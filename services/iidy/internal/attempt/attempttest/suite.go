@@ -33,7 +33,6 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 		"contention/one item":            hotItem,
 		"contention/many items":          manyItems,
 		"contention/overlapping batches": overlappingBatches,
-		"contention/opposite order":      oppositeOrder,
 		"contention/claimers":            claimers,
 	}
 

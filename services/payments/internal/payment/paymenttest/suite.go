@@ -22,9 +22,7 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contract/round trip":              roundTrip,
 		"contract/hostile keys":            hostileKeys,
 		"contract/pages":                   pages,
-		"contract/expired counts as new":   expiredCountsAsNew,
 		"contract/cleanup":                 cleanup,
-		"transactions/error stores none":   errorStoresNothing,
 		"claims/taken over":                takenOver,
 		"claims/another secret":            anotherSecret,
 		"claims/reconciled":                reconciled,
@@ -219,26 +217,6 @@ func pages(t *testing.T, repo payment.Repository) {
 	}
 }
 
-func expiredCountsAsNew(t *testing.T, repo payment.Repository) {
-	for want := range 3 {
-		var processorKey string
-		charge := func(h payment.Held) (payment.Payment, error) {
-			processorKey = h.ProcessorKey
-			return NewPayment(h), nil
-		}
-		_, fresh, err := Settle(t.Context(), repo, NewClaim("k", instant), charge)
-		if err != nil || !fresh || processorKey != payment.ProcessorKey(payment.Key{Value: "k"}, want) {
-			t.Fatalf("fresh %t, %v, charged under %s; want the key of payment %d", fresh, err, processorKey, want)
-		}
-		if want == 1 { // also when the record is gone
-			if n, err := repo.DeleteExpired(t.Context(), 10); n != 1 || err != nil {
-				t.Errorf("deleted %d, %v", n, err)
-			}
-		}
-	}
-	wantPayments(t, repo, 3)
-}
-
 func cleanup(t *testing.T, repo payment.Repository) {
 	live := mustPay(t, repo, "live", long)
 	for i := range 5 {
@@ -251,15 +229,6 @@ func cleanup(t *testing.T, repo payment.Repository) {
 	}
 	mustReplay(t, repo, "live", live)
 	wantPayments(t, repo, 6)
-}
-
-func errorStoresNothing(t *testing.T, repo payment.Repository) {
-	boom := errors.New("boom")
-	fail := func(payment.Held) (payment.Payment, error) { return payment.Payment{}, boom }
-	if _, _, err := Settle(t.Context(), repo, NewClaim("k", long), fail); !errors.Is(err, boom) {
-		t.Errorf("got error %v, want %v", err, boom)
-	}
-	mustPay(t, repo, "k", long)
 }
 
 // endedContext: a caller whose context ended before it claimed its key does not pay.
