@@ -12,6 +12,9 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
+// ErrNothing rolls back a claim that found no event.
+var ErrNothing = errors.New("nothing is pending")
+
 // Queries are the statements that read. Their texts depend on the engine.
 type Queries struct {
 	Find    string // the value of an id

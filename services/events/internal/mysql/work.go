@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/eventdb"
 )
 
 // claimSQL locks pending events that no other transaction has locked.
@@ -51,8 +53,11 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	err = s.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		ids, err := s.claim(ctx, tx, limit)
 		n = len(ids)
-		if err != nil || n == 0 {
+		switch {
+		case err != nil:
 			return err
+		case n == 0:
+			return eventdb.ErrNothing
 		}
 
 		args := make([]any, 0, 3*n+1)
@@ -65,7 +70,7 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 
 		return change(ctx, tx, n, finishSQL(n), append(args, n)...)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, eventdb.ErrNothing) {
 		return 0, err
 	}
 	return n, nil

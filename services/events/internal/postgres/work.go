@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/eventdb"
 )
 
 // claimSQL locks pending events that no other transaction has locked, from a ctid on. The ctid of a row is not a key
@@ -71,8 +73,11 @@ func (s *Store) work(
 		var rows []claimed
 		err := tx.SelectContext(ctx, &rows, claimSQL, limit, from)
 		n = len(rows)
-		if err != nil || n == 0 {
+		switch {
+		case err != nil:
 			return err
+		case n == 0:
+			return eventdb.ErrNothing
 		}
 
 		ids, places, values := make([]int64, n), make([]string, n), make([]string, n)
@@ -94,7 +99,7 @@ func (s *Store) work(
 		last = rows[n-1].Place
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, eventdb.ErrNothing) {
 		return 0, "", err
 	}
 	return n, last, nil
