@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -155,8 +154,8 @@ func (c *Chassis) reach(ctx context.Context) error {
 		}
 
 		c.log.WarnContext(ctx, "the database is unavailable, waiting for it", slog.Any("error", err))
-		if ended := pause(ctx, wait); ended != nil {
-			return errors.Join(ended, err)
+		if !sqldb.Pause(ctx, wait) {
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -178,21 +177,11 @@ func (c *Chassis) awaitSchema(ctx context.Context) error {
 			c.log.InfoContext(ctx, "the schema is older than this program, waiting until it is migrated",
 				slog.String("schema", c.settings.Migrations.Schema), slog.String("within", within.String()))
 		}
-		if pause(bounded, wait) != nil {
+		if !sqldb.Pause(bounded, wait) {
 			return errors.Join(ctx.Err(), fmt.Errorf("%w (after MIGRATE_TIMEOUT, %s)", err, within))
 		}
 		if err := c.reach(ctx); err != nil {
 			return err
 		}
-	}
-}
-
-// pause waits for d plus or minus half of it. It returns an error if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d/2 + rand.N(d)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -178,10 +178,12 @@ func TestCutBodyEndsItsConnection(t *testing.T) {
 	}
 }
 
-// A body of any length arrives as it was sent, and its connection serves the next request.
+// A body of any length arrives as it was sent, and its connection serves the next request. Over HTTP/2 it does so after
+// a body that is too large, too: only the stream of that one ends.
 func TestBodiesArriveWhole(t *testing.T) {
 	t.Parallel()
-	_, addr := newReceiver(t, Config{MaxBody: 1 << 20})
+	const most = 1 << 20
+	_, addr := newReceiver(t, Config{MaxBody: most})
 	for _, client := range []*http.Client{newClient(t), newHTTP2Client(t)} {
 		for _, size := range []int{
 			0, 1, smallestRead - 1, smallestRead, smallestRead + 1, largestRead - 1, largestRead, largestRead + 1,
@@ -196,6 +198,17 @@ func TestBodiesArriveWhole(t *testing.T) {
 		}
 		if a := send(t, client, "POST", "http://"+addr, strings.NewReader("x")); !a.reused {
 			t.Errorf("HTTP/%d: the connection was closed", a.major)
+		}
+
+		text := strings.Repeat("x", most+1)
+		for _, body := range []io.Reader{strings.NewReader(text), io.MultiReader(strings.NewReader(text))} {
+			if a := send(t, client, "POST", "http://"+addr, body); a.status != http.StatusRequestEntityTooLarge {
+				t.Errorf("a large body over HTTP/%d: %d, want 413", a.major, a.status)
+			}
+			a := send(t, client, "POST", "http://"+addr, strings.NewReader("x"))
+			if a.status != http.StatusOK || a.reused != (a.major == 2) {
+				t.Errorf("after a large body over HTTP/%d: %d, reused %t", a.major, a.status, a.reused)
+			}
 		}
 	}
 }

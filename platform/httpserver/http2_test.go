@@ -3,9 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,42 +19,6 @@ func newHTTP2Client(t *testing.T) *http.Client {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
-}
-
-func TestHTTP2(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{MaxBody: 1 << 10})
-	f.handle(http.MethodPost, "/echo", func(c echo.Context) error {
-		body, err := io.ReadAll(c.Request().Body)
-		if err == nil {
-			_, err = c.Response().Write(body)
-		}
-		return err
-	})
-	f.AllowHTTP2()
-	url := "http://" + f.start(t) + "/echo"
-	client := newHTTP2Client(t)
-	post := func(client *http.Client, body io.Reader) rawAnswer {
-		t.Helper()
-		return send(t, client, "POST", url, body)
-	}
-	if a := post(client, strings.NewReader("x")); a.status != 200 || a.major != 2 {
-		t.Errorf("%+v", a)
-	}
-	// A body that is too large ends its stream, not the connection that others share.
-	for _, body := range []io.Reader{
-		strings.NewReader(strings.Repeat("x", 1<<11)), io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<11))),
-	} {
-		if a := post(client, body); a.status != http.StatusRequestEntityTooLarge {
-			t.Errorf("a large body: %+v", a)
-		}
-		if a := post(client, strings.NewReader("x")); a.status != 200 || !a.reused {
-			t.Errorf("after a large body: %+v", a)
-		}
-	}
-	if a := post(newClient(t), strings.NewReader("x")); a.status != 200 || a.major != 1 {
-		t.Errorf("HTTP/1 beside it: %+v", a)
-	}
 }
 
 // An error that the status line does not show is in the log and the metrics.

@@ -6,8 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 const (
@@ -63,7 +64,7 @@ func (m *migrator) awaitLock(ctx context.Context) error {
 	}
 	left := m.lockWait - time.Since(m.waiting)
 	if left > 0 {
-		pause(ctx, min(left, pollInterval))
+		sqldb.Pause(ctx, min(left, pollInterval))
 		return nil
 	}
 
@@ -117,12 +118,4 @@ func silent(bounded context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", context.Cause(bounded), err)
-}
-
-// pause waits for d plus or minus half of it, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d/2 + rand.N(d)):
-	case <-ctx.Done():
-	}
 }

@@ -87,20 +87,6 @@ func TestReplicasStartTogether(t *testing.T) {
 	}
 }
 
-func TestUpThenVerify(t *testing.T) {
-	t.Parallel()
-	url := dbtest.Empty(t)
-	err := migrate.Verify(t.Context(), url, source(), quiet())
-	if !errors.Is(err, migrate.ErrPending) || !strings.Contains(err.Error(), "MIGRATE_ON_START") {
-		t.Fatalf("an empty database: %v", err)
-	}
-	for range 2 {
-		up(t, url, source())
-		wantComplete(t, dbtest.Dial(t, url))
-		verify(t, url, source())
-	}
-}
-
 // A role that may only read the history.
 func TestNothingPendingNeedsNoRights(t *testing.T) {
 	t.Parallel()

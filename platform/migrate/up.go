@@ -96,7 +96,7 @@ func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error)
 		}
 
 		log.WarnContext(ctx, "trying again after an error", slog.String("schema", m.src.Schema), slog.Any("error", err))
-		pause(ctx, retry)
+		sqldb.Pause(ctx, retry)
 	}
 }
 

@@ -163,17 +163,9 @@ func TestRetryAfterIsJittered(t *testing.T) {
 func TestError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("lock timeout")
-	e := problem.NotApplied.New("The row is held by someone else.", problem.Cause(cause), problem.Field("itemId"))
+	e := problem.NotApplied.New("The row is held by someone else.", problem.Cause(cause))
 	if got, want := e.Error(), "NOT_APPLIED: The row is held by someone else.: lock timeout"; got != want {
 		t.Errorf("Error() = %q, want %q", got, want)
-	}
-	wrapped := fmt.Errorf("increase: %w", e)
-	var found *problem.Error
-	if !errors.As(wrapped, &found) || found.Kind() != problem.NotApplied || !errors.Is(wrapped, cause) {
-		t.Errorf("kind or cause is lost in %v", wrapped)
-	}
-	if e.Detail() != "The row is held by someone else." || e.Field() != "itemId" {
-		t.Errorf("Detail %q, Field %q", e.Detail(), e.Field())
 	}
 	if bare := problem.Internal.New("A bug."); bare.Error() != "INTERNAL: A bug." || bare.Unwrap() != nil {
 		t.Errorf("without a cause: %q, %v", bare.Error(), bare.Unwrap())

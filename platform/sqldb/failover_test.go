@@ -180,24 +180,3 @@ func TestASessionThatBecomesReadOnly(t *testing.T) {
 		}
 	}
 }
-
-// TestAServerThatIsReadOnly: a pool accepts no session on it.
-func TestAServerThatIsReadOnly(t *testing.T) {
-	t.Parallel()
-	dsn := counterDatabase(t)
-	admin := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	makeReadOnly := func(value string) {
-		execute(t, admin, `DO $$ BEGIN
-			EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database());
-		END $$`)
-	}
-
-	makeReadOnly("on")
-	other := open(t, dsn)
-	wantError(t, increment(t.Context(), other), sqldb.NotApplied, sqldb.Connection)
-
-	makeReadOnly("off")
-	if err := increment(t.Context(), other); err != nil {
-		t.Errorf("when it is writable again: %v", err)
-	}
-}

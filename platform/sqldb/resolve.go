@@ -45,7 +45,7 @@ func (db *DB) Resolve(ctx context.Context, lost error, ask func(ctx context.Cont
 		case err == nil:
 			db.countResolved(lost, resultAborted)
 			return AsNotApplied(Classify(lost, true))
-		case !passes(err) || !pause(ctx, resolveInterval):
+		case !passes(err) || !Pause(ctx, resolveInterval):
 			db.countResolved(lost, resultUnknown)
 			return lost
 		}

@@ -91,7 +91,7 @@ func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) er
 		switch {
 		case ours && e.Reason == Outdated && outdated > 0:
 			outdated--
-		case tries == maxTries || !pause(ctx, wait):
+		case tries == maxTries || !Pause(ctx, wait):
 			return err
 		default:
 			tries++
@@ -103,9 +103,9 @@ func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) er
 	}
 }
 
-// pause waits for a random time between half of d and one and a half of it, so that
-// competing transactions do not collide again. It returns false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause waits before another try, for a random time between half of d and one and a half of
+// it, so that competing processes do not collide again. It returns false if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
 	select {
