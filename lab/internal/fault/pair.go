@@ -76,7 +76,10 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.holdBack > 0 {
-		if err := errors.Join(p.catchUp(ctx), p.standby.Kill()); err != nil {
+		// A standby that comes back takes connections in the state of its last checkpoint, in which the services' roles must
+		// have their passwords.
+		if err := errors.Join(local.Send(ctx, p.primary.URL("postgres"), `CHECKPOINT`), p.catchUp(ctx),
+			local.Send(ctx, p.standby.URL("postgres"), `CHECKPOINT`), p.standby.Kill()); err != nil {
 			return err
 		}
 		Wait(ctx, p.holdBack)
@@ -135,7 +138,7 @@ func (p *Pair) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.await(ctx, `flush_lsn >= `+pq.QuoteLiteral(now))
+	return p.await(ctx, `replay_lsn >= `+pq.QuoteLiteral(now))
 }
 
 // setNames sets synchronous_standby_names.
