@@ -72,7 +72,6 @@ func TestRefusals(t *testing.T) {
 			"bench iidy --only delete-8":                         "the scenario delete-8 needs add-8",
 			"bench counts --peer x":                              "a peer is measured with iidy alone",
 			"bench --quick --publish x.md":                       "--publish is for whole measurements",
-			"bench iidy --trace":                                 "trace is measured with counts alone",
 			"bench payments --only replays":                      "the scenario replays needs new-keys",
 			"check --iidy-internal=http://x":                     "unknown flag", // it has no internal API
 		},
@@ -162,7 +161,7 @@ func TestBenchOfEvents(t *testing.T) {
 		t.Skip(err)
 	}
 
-	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,mariadb-work-4")
+	r := start(t, nil, "bench", "events", "--quick", "--only", "claim-few,mariadb-work-4")
 	if status := r.end(); status != 0 {
 		t.Fatalf("it ended with status %d", status)
 	}
