@@ -76,7 +76,7 @@ func TestBrokenPromiseIsNotRepeated(t *testing.T) {
 // A window in which nothing was done, or no operation succeeded, misses an effect.
 func TestWindowsDemandAnEffect(t *testing.T) {
 	t.Parallel()
-	windows, err := Schedule(1, 20*time.Second, AllNames())
+	windows, err := Schedule(1, 20*time.Second, Names())
 	if err != nil {
 		t.Fatal(err)
 	}

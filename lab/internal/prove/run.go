@@ -1,7 +1,6 @@
 package prove
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -166,7 +165,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 // take makes the clients of every service that takes part in the window.
 func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err error) {
 	for _, s := range p.subjects {
-		if !w.has(s) {
+		if !w.Has(s.Name) || s.Maria != nil && !w.shape.maria {
 			continue
 		}
 		if w.shape.environ != nil {
@@ -179,7 +178,6 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		normal := site{
 			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
-			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
 		normal.resolved, _ = s.metric(ctx, resolvedTotal)
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
