@@ -51,7 +51,7 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 			return Result{}, startErr
 		}
 		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		driven = statuses(set)
+		driven = set.Statuses()
 	}
 	d.Connections = cmp.Or(d.Connections, r.connections)
 	driven = driven[:min(d.replicas, d.Connections)]

@@ -194,7 +194,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		took, err := untilWorked(ctx, statuses(set), backlog)
+		took, err := untilWorked(ctx, set.Statuses(), backlog)
 		if err != nil {
 			return Result{}, err
 		}

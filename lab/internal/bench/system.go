@@ -64,13 +64,6 @@ type runner struct {
 	stops []func(context.Context) error
 }
 
-func statuses(set *local.Set) (all []local.Status) {
-	for _, r := range set.Replicas() {
-		all = append(all, r.Status())
-	}
-	return all
-}
-
 // start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. call
 // stop even after an error.
 func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
@@ -112,7 +105,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 		return err
 	}
 
-	r.replicas = statuses(set)
+	r.replicas = set.Statuses()
 	r.onStop(set.Stop)
 	// The load waits for the answers to what it has sent, or for the end of the replicas that owe them.
 	unused := context.AfterFunc(hurry, func() { _ = set.Stop(hurry) })
