@@ -203,22 +203,11 @@ func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed 
 // saveProof writes the report as JSON and as a page, over those of an earlier run.
 func saveProof(report *prove.Report, dir string) error {
 	raw, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return fmt.Errorf("prove: encode the proof: %w", err)
-	}
 	var page strings.Builder
-	if err := report.WritePage(&page); err != nil {
-		return err
-	}
-	err = errors.Join(
+	return errors.Join(err, report.WritePage(&page),
 		os.MkdirAll(dir, 0o755),
 		os.WriteFile(filepath.Join(dir, "proof.json"), append(raw, '\n'), 0o644),
-		os.WriteFile(filepath.Join(dir, "proof.html"), []byte(page.String()), 0o644),
-	)
-	if err != nil {
-		return fmt.Errorf("prove: save the proof: %w", err)
-	}
-	return nil
+		os.WriteFile(filepath.Join(dir, "proof.html"), []byte(page.String()), 0o644))
 }
 
 // run prepares the services in databases of the run, runs the windows and removes
@@ -442,12 +431,9 @@ func (v *proof) onMariaDB(ctx context.Context, s prove.Service) error {
 		local.Execute(ctx, db, `CREATE DATABASE `+s.Name), local.Migrate(ctx, s.Path, s.Environ),
 		local.Execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
 		local.Execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
-	if err != nil {
+	u, urlErr := url.Parse(server.URL(s.Name))
+	if err = errors.Join(err, urlErr); err != nil {
 		return fmt.Errorf("prepare MariaDB: %w", err)
-	}
-	u, err := url.Parse(server.URL(s.Name))
-	if err != nil {
-		return err
 	}
 	u.User = url.UserPassword(account, password)
 	s.Environ["DATABASE_URL"] = u.String()
