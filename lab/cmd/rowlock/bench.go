@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,11 +13,11 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	o, to := bench.Options{Runs: 3}, benchOutput{folder: filepath.Join(".tmp", "bench")}
+	o, page := bench.Options{Runs: 3}, ""
 	cmd := &cobra.Command{
 		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: targets.Names(),
 		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
-			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints and saves the report.",
+			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints the report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Service = targets.Counts
 			if len(args) > 0 {
@@ -28,13 +26,13 @@ func newBench(p process) *cobra.Command {
 			if err := noWords(cmd, args); err != nil {
 				return err
 			}
-			if to.page != "" && (o.Quick || o.Trace || o.Bloat > 0 || len(o.Only) > 0) {
-				return usageError{"bench: --publish is for whole measurements, without --quick, --trace, --bloat and --only"}
+			if page != "" && (o.Quick || len(o.Only) > 0) {
+				return usageError{"bench: --publish is for whole measurements, without --quick and --only"}
 			}
 			if err := o.Validate(); err != nil {
 				return usageError{fmt.Sprintf("bench: %v", err)}
 			}
-			return runBench(cmd.Context(), o, to, p)
+			return runBench(cmd.Context(), o, page, p)
 		},
 	}
 
@@ -42,26 +40,18 @@ func newBench(p process) *cobra.Command {
 	flags.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second,
 		"length of a run; of an open loop three times that, of the sweep 2s at most")
-	flags.StringVar(&to.folder, "out", to.folder, "folder for the JSON report; empty for none")
-	flags.StringVar(&to.page, "publish", "", "page to put the tables and the plot into: docs/performance.md")
+	flags.StringVar(&page, "publish", "", "page to put the tables and the plot into: docs/performance.md")
 	flags.StringVar(&o.Peer, "peer", "", "of iidy: program of the older IIDY (github.com/manniwood/iidy) to compare with")
-	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
-	flags.DurationVar(&o.Bloat, "bloat", 0, "of counts: watch the tables of keys, which live for 1m, for so long: 10m")
 	flags.StringSliceVar(&o.Only, "only", nil,
-		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep for those of the sweep")
+		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep for those of the sweep; "+
+			"bloat, of counts, runs only when it is named")
 	flags.BoolVar(&o.Quick, "quick", false, "a smoke test of seconds: one run of a second each, and no bar is judged")
 	return cmd
 }
 
-// benchOutput says where a report goes to.
-type benchOutput struct {
-	folder string // of the JSON report; empty for none
-	page   string // that has the tables; empty for none
-}
-
-// runBench measures a service, and prints and saves the report. A missed bar is printed and is no error; a state that
-// does not add up is one.
-func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) error {
+// runBench measures a service, prints the report and puts it into the page, unless that is empty. A missed bar is
+// printed and is no error; a state that does not add up is one.
+func runBench(ctx context.Context, o bench.Options, page string, p process) error {
 	out := &console{out: p.stderr}
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: out,
@@ -77,15 +67,8 @@ func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) e
 	}
 
 	say(p.stdout, "%s", report.Markdown(""))
-	if to.folder != "" {
-		path, saveErr := report.Save(to.folder)
-		if saveErr == nil {
-			say(p.stdout, "Report: %s", path)
-		}
-		err = errors.Join(err, saveErr)
-	}
-	if to.page != "" && err == nil {
-		err = report.Publish(to.page)
+	if page != "" && err == nil {
+		err = report.Publish(page)
 	}
 	return err
 }

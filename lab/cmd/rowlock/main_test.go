@@ -49,32 +49,26 @@ func TestRefusals(t *testing.T) {
 			"prove --dsn=":                 "prove: --dsn is empty",
 			"prove --dsn mysql://u:p@h/db": "prove: --dsn: it is no URL",
 			"prove postgres://u:p@h/db":    "a URL must follow its flag",
-			"prove --dsn postgres://u@h/db --faults restart":     "only the owner of the server",
-			"prove --faults citus-move":                          "only with it; not citus-move",
-			"prove --cluster citus --faults kill":                "only with it; not kill",
-			"prove --cluster citus --faults earthquake":          "there is no fault",
-			"prove --cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
-			"prove --cluster citus --dsn postgres://u@h/db":      "servers of its own",
-			"prove --cluster citus --service events":             "no chosen service runs on Citus",
-			"prove --cluster citus --service counts --for 1m20s": "less than 8s",
-			"bench counts uniform":                               `rowlock: bench: unexpected argument "uniform"`,
-			"bench counts --runs 0":                              "runs",
-			"bench counts --only x --runs 0":                     `"x"`,
-			"bench counts --duration 10ms":                       "duration",
-			"bench counts --fast":                                "--fast",
-			"mutation-test --mutant tea":                         `"tea"`,
-			"mutation-test":                                      "go.work", // which is not here
-			"check":                                              "at least one service",
-			"check --gin=http://x":                               "unknown flag: --gin",
-			"drive counts":                                       "drive needs a service (counts, events",
-			"drive --rate=0 counts http://x":                     "drive: rate and clients must be at least 1",
-			"drive gin http://x":                                 `no service "gin"`,
-			"bench iidy --only delete-8":                         "the scenario delete-8 needs add-8",
-			"bench counts --peer x":                              "a peer is measured with iidy alone",
-			"bench --quick --publish x.md":                       "--publish is for whole measurements",
-			"bench iidy --trace":                                 "trace is measured with counts alone",
-			"bench payments --only replays":                      "the scenario replays needs new-keys",
-			"check --iidy-internal=http://x":                     "unknown flag", // it has no internal API
+			"prove --dsn postgres://u@h/db --faults restart":    "only the owner of the server",
+			"prove --faults citus --service events":             "no chosen service takes part",
+			"prove --faults citus --service counts --for 1m20s": "less than 8s",
+			"bench counts uniform":                              `rowlock: bench: unexpected argument "uniform"`,
+			"bench counts --runs 0":                             "runs",
+			"bench counts --only x --runs 0":                    `"x"`,
+			"bench counts --duration 10ms":                      "duration",
+			"bench counts --fast":                               "--fast",
+			"mutation-test --mutant tea":                        `"tea"`,
+			"mutation-test":                                     "go.work", // which is not here
+			"check":                                             "at least one service",
+			"check --gin=http://x":                              "unknown flag: --gin",
+			"drive counts":                                      "drive needs a service (counts, events",
+			"drive --rate=0 counts http://x":                    "drive: rate and clients must be at least 1",
+			"drive gin http://x":                                `no service "gin"`,
+			"bench iidy --only delete-8":                        "the scenario delete-8 needs add-8",
+			"bench counts --peer x":                             "a peer is measured with iidy alone",
+			"bench --quick --publish x.md":                      "--publish is for whole measurements",
+			"bench payments --only replays":                     "the scenario replays needs new-keys",
+			"check --iidy-internal=http://x":                    "unknown flag", // it has no internal API
 		},
 		exitError: {
 			"with-postgres -- no-such-program":        `cannot run "no-such-program"`,
@@ -162,7 +156,7 @@ func TestBenchOfEvents(t *testing.T) {
 		t.Skip(err)
 	}
 
-	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,mariadb-work-4")
+	r := start(t, nil, "bench", "events", "--quick", "--only", "claim-few,mariadb-work-4")
 	if status := r.end(); status != 0 {
 		t.Fatalf("it ended with status %d", status)
 	}

@@ -179,7 +179,7 @@ func (m mutationTest) prove(ctx context.Context, names []string, folder string, 
 func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path string, err error) {
 	folder, err := filepath.Abs(filepath.Join(m.dir, mutant.Name))
 	if err != nil {
-		return "", fmt.Errorf("mutation-test: %w", err)
+		return "", err
 	}
 
 	replacement, err := overlay(".", folder, mutant)
@@ -196,11 +196,11 @@ func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path stri
 func overlay(root, folder string, mutant prove.Mutant) (path string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
-		return "", fmt.Errorf("mutation-test: %w", err)
+		return "", err
 	}
 	diff, err := os.ReadFile(filepath.Join(root, mutant.File()))
 	if err != nil {
-		return "", fmt.Errorf("mutation-test: %w", err)
+		return "", err
 	}
 	header, hunks, _ := strings.Cut(string(diff), "\n@@ ")
 	_, name, _ := strings.Cut(header, "+++ b/")
@@ -215,12 +215,8 @@ func overlay(root, folder string, mutant prove.Mutant) (path string, err error) 
 	}
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {right: wrong}})
 	path = filepath.Join(folder, "overlay.json")
-	err = errors.Join(err, os.MkdirAll(folder, 0o755),
+	return path, errors.Join(err, os.MkdirAll(folder, 0o755),
 		os.WriteFile(wrong, text, 0o600), os.WriteFile(path, list, 0o600))
-	if err != nil {
-		return "", fmt.Errorf("mutation-test: %w", err)
-	}
-	return path, nil
 }
 
 // patch applies the hunks of a unified diff. The lines of each must be found exactly once. Their numbers do not matter,

@@ -38,8 +38,6 @@ type proveOptions struct {
 	length time.Duration
 	faults []string
 	dsn    string
-	// cluster is "" or citus.
-	cluster string
 }
 
 // shortestWindow leaves room for a fault, its timeouts and the second before and after.
@@ -69,12 +67,8 @@ func newProve(p process) *cobra.Command {
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
 	seedFlag(flags, &o.Seed)
 	flags.StringSliceVar(&o.faults, "faults", nil,
-		"comma-separated fault windows: "+strings.Join(prove.NamedOnly(), ",")+
-			", which run on servers of their own and only when they are named, or some of the usual "+
-			strings.Join(prove.Names(), ",")+"; with --cluster some of "+strings.Join(prove.OnCitus(), ","))
-
-	flags.StringVar(&o.cluster, "cluster", "",
-		"`citus`: a coordinator with two workers, and fault windows of its own, for the services that run on it")
+		"comma-separated fault windows, of "+strings.Join(prove.Names(), ",")+": those from failover on run on servers "+
+			"of their own and only when they are named; citus names all that run on a Citus cluster")
 	flags.StringVar(&o.dsn, "dsn", "",
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.Out, "out", filepath.Join(".tmp", "proof"),
@@ -87,10 +81,6 @@ func (o *proveOptions) schedule() (err error) {
 	if o.Replicas < 2 || o.Replicas > 10 || o.Clients < 1 || o.Clients > 64 {
 		return usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
 	}
-	if err := o.checkCluster(); err != nil {
-		return err
-	}
-
 	parts := prove.Parts(o.faults)
 	length := o.length / time.Duration(max(parts, 1))
 	if length < shortestWindow {
@@ -101,9 +91,8 @@ func (o *proveOptions) schedule() (err error) {
 		return usageError{"prove: " + err.Error()}
 	}
 	o.Windows = slices.DeleteFunc(o.Windows, func(w prove.Window) bool {
-		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return s.Name == w.Needs() })
+		return !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return w.Has(s.Name) })
 	})
-
 	if len(o.Windows) == 0 {
 		return usageError{"prove: no chosen service takes part in that, so there is nothing to run"}
 	}
@@ -113,31 +102,6 @@ func (o *proveOptions) schedule() (err error) {
 
 	if len(o.Windows) == 0 {
 		return usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
-	}
-	return nil
-}
-
-// checkCluster checks that the windows belong to the cluster, and names all of them where none is named.
-func (o *proveOptions) checkCluster() error {
-	onCitus := o.cluster == string(sqldb.ClusterCitus)
-	for _, name := range o.faults {
-		if own := slices.Contains(prove.OnCitus(), name); own != onCitus && slices.Contains(prove.AllNames(), name) {
-			return usageError{fmt.Sprintf("prove: with --cluster citus there are the windows %s, and only with it; not %s",
-				strings.Join(prove.OnCitus(), ", "), name)}
-		}
-	}
-
-	switch {
-	case o.cluster == "":
-		return nil
-	case !onCitus:
-		return usageError{fmt.Sprintf("prove: there is no cluster %q; there is citus", o.cluster)}
-	case o.dsn != "":
-		return usageError{"prove: --cluster starts servers of its own, and --dsn names one"}
-	case !slices.ContainsFunc(o.chosen, func(s targets.Service) bool { return prove.RunsOnCitus(s.Name) }):
-		return usageError{"prove: no chosen service runs on Citus"}
-	case len(o.faults) == 0:
-		o.faults = prove.OnCitus()
 	}
 	return nil
 }
@@ -239,22 +203,11 @@ func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed 
 // saveProof writes the report as JSON and as a page, over those of an earlier run.
 func saveProof(report *prove.Report, dir string) error {
 	raw, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return fmt.Errorf("prove: encode the proof: %w", err)
-	}
 	var page strings.Builder
-	if err := report.WritePage(&page); err != nil {
-		return err
-	}
-	err = errors.Join(
+	return errors.Join(err, report.WritePage(&page),
 		os.MkdirAll(dir, 0o755),
 		os.WriteFile(filepath.Join(dir, "proof.json"), append(raw, '\n'), 0o644),
-		os.WriteFile(filepath.Join(dir, "proof.html"), []byte(page.String()), 0o644),
-	)
-	if err != nil {
-		return fmt.Errorf("prove: save the proof: %w", err)
-	}
-	return nil
+		os.WriteFile(filepath.Join(dir, "proof.html"), []byte(page.String()), 0o644))
 }
 
 // run prepares the services in databases of the run, runs the windows and removes
@@ -408,7 +361,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 // onCitus starts a Citus cluster for the run, for the services that run on it, and makes the database there.
 func (v *proof) onCitus(ctx context.Context) (err error) {
 	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s targets.Service) bool {
-		away := !prove.RunsOnCitus(s.Name)
+		away := !v.Windows[0].Has(s.Name)
 		if away {
 			v.Notes = append(v.Notes, s.Name+": it runs on one primary alone")
 		}
@@ -478,12 +431,9 @@ func (v *proof) onMariaDB(ctx context.Context, s prove.Service) error {
 		local.Execute(ctx, db, `CREATE DATABASE `+s.Name), local.Migrate(ctx, s.Path, s.Environ),
 		local.Execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
 		local.Execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
-	if err != nil {
+	u, urlErr := url.Parse(server.URL(s.Name))
+	if err = errors.Join(err, urlErr); err != nil {
 		return fmt.Errorf("prepare MariaDB: %w", err)
-	}
-	u, err := url.Parse(server.URL(s.Name))
-	if err != nil {
-		return errors.New("the URL of MariaDB cannot be read") // err may quote the password
 	}
 	u.User = url.UserPassword(account, password)
 	s.Environ["DATABASE_URL"] = u.String()

@@ -357,8 +357,7 @@ func (s *system) printTable(context.Context) error {
 	say(tw, "\nSERVICE\tADDRESS\tTRY IT IN THE BROWSER\tREPLICAS")
 	for _, r := range s.running {
 		cells := r.service.Name + "\t" + r.balancer.URL() + "\t" + r.balancer.URL() + "/docs"
-		for _, replica := range r.replicas.Replicas() {
-			st := replica.Status()
+		for _, st := range r.replicas.Statuses() {
 			say(tw, "%s\t%s: process %d, metrics at http://%s/metrics", cells, st.Name, st.PID, st.Admin)
 			cells = "\t\t"
 		}

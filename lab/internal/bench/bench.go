@@ -34,23 +34,19 @@ var errLeftOut = errors.New("left out")
 // Options say what to measure and how much.
 type Options struct {
 	// Service names the service to measure.
-	Service string `json:"service"`
+	Service string
 	// Runs is how often each scenario runs; the report gives medians.
-	Runs int `json:"runs"`
+	Runs int
 	// Duration is the measured part of a closed-loop run, and of one of pgbench (there in whole seconds). An open-loop
 	// run is three times as long, the warm-up a fifth.
-	Duration time.Duration `json:"duration_ns"`
-	// Only names the scenarios to run, [Sweep] all of the sweep; empty means all.
-	Only []string `json:"only,omitempty"`
+	Duration time.Duration
+	// Only names the scenarios to run, [Sweep] all of the sweep; empty means all but those that run only when named.
+	Only []string
 	// Peer is the program of the older IIDY (github.com/manniwood/iidy), to be compared with iidy; empty for none.
-	Peer string `json:"peer,omitempty"`
-	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
-	Trace bool `json:"trace,omitempty"`
-	// Bloat is the time for which the tables of counts' keys are watched at full load instead; 0 for a usual bench.
-	Bloat time.Duration `json:"bloat_ns,omitempty"`
+	Peer string
 	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
 	// judged.
-	Quick bool `json:"quick,omitempty"`
+	Quick bool
 }
 
 // Validate returns an error that names an option out of bounds.
@@ -58,14 +54,9 @@ func (o Options) Validate() error {
 	if suites[o.Service] == nil {
 		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, targets.Names())
 	}
-	scenarios := (&runner{Options: o}).suite().scenarios
-	names := make([]string, len(scenarios))
-	for i, s := range scenarios {
-		names[i] = s.wanted()
-	}
-
-	names = slices.Compact(names) // the sweep stands in a row
-	for _, s := range scenarios {
+	var names []string
+	for _, s := range suites[o.Service](&runner{Options: o}).scenarios {
+		names = append(names, s.wanted())
 		if s.needs != "" && slices.Contains(o.Only, s.Name) && !slices.Contains(o.Only, s.needs) {
 			return fmt.Errorf("the scenario %s needs %s before it: name both", s.Name, s.needs)
 		}
@@ -74,11 +65,8 @@ func (o Options) Validate() error {
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
 	case unknown >= 0:
-		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
-	case o.Trace && o.Service != targets.Counts:
-		return errors.New("trace is measured with counts alone")
-	case o.Bloat != 0 && (o.Service != targets.Counts || o.Bloat < leastBloat):
-		return fmt.Errorf("bloat is measured with counts alone, for %s at least", leastBloat)
+		// The scenarios of the sweep stand in a row.
+		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], slices.Compact(names))
 	case o.Peer != "" && o.Service != targets.Iidy:
 		return errors.New("a peer is measured with iidy alone")
 	case o.Runs < 1 || o.Duration < time.Second:
@@ -114,16 +102,13 @@ type suite struct {
 }
 
 // suites are the benches by service.
-var suites = make(map[string]func(*runner) suite)
+var suites = map[string]func(*runner) suite{}
 
 // register adds the bench of a service. Its result has no meaning: it lets a file register at package level.
 func register(service string, s func(*runner) suite) bool { //nolint:unparam // a variable needs a value
 	suites[service] = s
 	return true
 }
-
-// suite returns the bench of the service.
-func (r *runner) suite() suite { return suites[r.Service](r) }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
 // everything. At the end of ctx the measurement ends; at the end of hurry, which outlives ctx, what has not stopped by
@@ -134,7 +119,7 @@ func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err err
 		o.Runs, o.Duration = 1, time.Second
 	}
 	r := &runner{Options: o, host: h}
-	chosen := r.suite()
+	chosen := suites[r.Service](r)
 	r.connections = cmp.Or(chosen.connections, o.pick(256, 32))
 	defer func() { err = errors.Join(err, r.stop(hurry)) }()
 	if err := r.start(ctx, hurry, chosen.replicas); err != nil {
@@ -155,7 +140,10 @@ func (r *runner) measure(ctx context.Context, s suite) (*Report, error) {
 		}
 	}
 	chosen := slices.DeleteFunc(s.scenarios, func(one Scenario) bool {
-		return len(r.Only) > 0 && !slices.Contains(r.Only, one.wanted())
+		if len(r.Only) == 0 {
+			return one.named
+		}
+		return !slices.Contains(r.Only, one.wanted())
 	})
 	report := &Report{
 		Started: time.Now().UTC(), Version: lifecycle.Version(), Options: r.Options, Machine: r.machine, Scenarios: chosen,

@@ -91,13 +91,6 @@ func TestSumCheck(t *testing.T) {
 		{Tally: load.Tally{Acknowledged: 10, Refused: 1}, Gained: 11}: false,
 		{Tally: load.Tally{Acknowledged: 10, Unknown: 2}, Gained: 12}: true,
 		{Tally: load.Tally{Acknowledged: 10, Unknown: 2}, Gained: 13}: false,
-		// A second charge for a payment, and one of a request without an answer.
-		{Tally: load.Tally{Acknowledged: 10}, Gained: 10, Beside: 1}:             false,
-		{Tally: load.Tally{Acknowledged: 10, Unknown: 1}, Gained: 10, Beside: 1}: true,
-		{Tally: load.Tally{Acknowledged: 10, Unknown: 1}, Gained: 11, Beside: 1}: false,
-		// What was such a charge before the run has its payment now.
-		{Tally: load.Tally{Acknowledged: 10}, Gained: 11, Beside: -1}: true,
-		{Tally: load.Tally{Acknowledged: 10}, Gained: 12, Beside: -1}: false,
 	} {
 		if sum.Holds() != want {
 			t.Errorf("%+v holds: %t, want %t", sum, sum.Holds(), want)

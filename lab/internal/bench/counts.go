@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -23,7 +21,6 @@ const (
 	bareUniform = "pgbench-uniform"
 	bareRow     = "pgbench-row"
 	bareIncr    = "redis"
-	traceOff    = "trace-off"
 )
 
 const (
@@ -37,13 +34,6 @@ const (
 
 // newCounts increases counters, all of them and one. They are made once and kept; sums are compared by difference.
 func newCounts(r *runner) suite {
-	switch {
-	case r.Trace:
-		return newTrace(r)
-	case r.Bloat > 0:
-		return newBloat(r)
-	}
-
 	uniform := func() drive { return r.increases(r.rows(), 2) }
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
@@ -96,30 +86,17 @@ func newCounts(r *runner) suite {
 			Name: "batch-hot", Title: "changes, 100 a request, one hot item, 2 replicas, 32 callers", Baseline: bareIncr,
 			Bars: Figures{perSecond: 10}, run: batch(1),
 		},
-	}, r.sweep(updateScript(r.rows()), r.loaded(targets.Counts, uniform))...)}
-}
-
-// newTrace drives replicas that differ in nothing but their sampling of traces.
-func newTrace(r *runner) suite {
-	traced := func(share string) func(context.Context) (Result, error) {
-		return r.driving(func() drive {
-			d := r.increases(r.rows(), 2)
-			d.environ = map[string]string{}
-			if share != "" {
-				d.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = r.sinkURL
-				d.environ["OTEL_TRACES_SAMPLER"], d.environ["OTEL_TRACES_SAMPLER_ARG"] = "parentbased_traceidratio", share
-			}
-			return d
-		})
-	}
-	return suite{replicas: 1, prepare: r.prepareCounts, scenarios: []Scenario{
-		{Name: traceOff, Title: "uniform, tracing off", run: traced("")},
 		{
-			Name: "trace-1", Title: "uniform, 1 % of the requests traced", Baseline: traceOff,
-			Bars: Figures{perSecond: 0.95}, run: traced("0.01"),
+			Name: "bloat", Title: "uniform, 2 replicas, a fresh key on each request, which lives for a minute", named: true,
+			Bars: Figures{errorCount: 0, tablesGrowth: 1.1},
+			run: r.driving(func() drive {
+				d := withKeys(uniform())
+				// A minute is the least that the service takes. After it as many keys end as come in.
+				d.environ, d.size = map[string]string{"KEY_TTL": "1m"}, tablesSQL
+				return d
+			}),
 		},
-		{Name: "trace-100", Title: "uniform, every request traced", Baseline: traceOff, run: traced("1")},
-	}}
+	}, r.sweep(updateScript(r.rows()), r.loaded(r.Service, uniform))...)}
 }
 
 // prepareCounts makes the items.
@@ -127,7 +104,7 @@ func (r *runner) prepareCounts(ctx context.Context) error {
 	if err := r.updateTable(ctx); err != nil {
 		return err
 	}
-	return execute(ctx, r.url, fmt.Sprintf(`INSERT INTO counts.count_values (item_id)
+	return local.Send(ctx, r.url, fmt.Sprintf(`INSERT INTO counts.count_values (item_id)
 		SELECT 'bench-' || n FROM generate_series(0, %d) AS n`, r.rows()-1))
 }
 
@@ -172,7 +149,7 @@ func (r *runner) batches(n int) drive {
 // updateTable makes the table that bare pgbench updates, with one row for each item and the fillfactor that the table
 // of counts has, for the two to be comparable.
 func (r *runner) updateTable(ctx context.Context) error {
-	return execute(ctx, r.url,
+	return local.Send(ctx, r.url,
 		`CREATE SCHEMA rowlock_bench`,
 		fmt.Sprintf(`CREATE TABLE rowlock_bench.counters (id bigint PRIMARY KEY, value bigint NOT NULL DEFAULT 0)
 			WITH (fillfactor = %d)`, fillFactor),
@@ -188,64 +165,6 @@ UPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;
 `, rows)
 }
 
-const (
-	// bloatLife is the lifetime of keys, KEY_TTL, while the tables are watched: the least that the service takes. Then
-	// they have to stay as large as they are.
-	bloatLife = time.Minute
-	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.
-	leastBloat = 6 * bloatLife
-	// bloatLook is the time from one look at the tables to the next.
-	bloatLook = 10 * time.Second
-)
-
-// newBloat sends a fresh key with each request at full load, while keys come to their end as fast as they come in.
-func newBloat(r *runner) suite {
-	return suite{replicas: 1, prepare: r.prepareCounts, scenarios: []Scenario{{
-		Name: "bloat", Title: "uniform, 2 replicas, a fresh key on each request, which lives for a minute",
-		Bars: Figures{errorCount: 0, tablesGrowth: 1.1},
-		run: func(ctx context.Context) (Result, error) {
-			d := withKeys(r.increases(r.rows(), 2))
-			d.environ = map[string]string{"KEY_TTL": bloatLife.String()}
-			d.Duration = r.Bloat
-			watch, stop := context.WithCancel(ctx)
-			defer stop()
-			seen := make(chan Figures, 1)
-			go func() { seen <- r.watchTables(watch) }()
-			run, err := r.load(ctx, d)
-			if stop(); err == nil {
-				maps.Copy(run.Figures, <-seen)
-			}
-			return run, err
-		},
-	}}}
-}
-
-// tablesSQL returns the size of the tables of slots and keys with their indexes in MiB, and their live and dead rows.
-const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0, sum(n_live_tup), sum(n_dead_tup)
+// tablesSQL returns the size of the tables of slots and keys with their indexes in MiB.
+const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0
 	FROM pg_stat_user_tables WHERE schemaname = 'counts' AND relname IN ('slots', 'idempotency_keys')`
-
-// watchTables prints the size of the tables again and again until ctx ends, and returns its figures.
-func (r *runner) watchTables(ctx context.Context) Figures {
-	begin := time.Now()
-	seen, middle, last := Figures{}, 0.0, 0.0
-	r.printf("\n")
-	for fault.Wait(ctx, bloatLook) {
-		var mebi, live, dead float64
-		if row(ctx, r.url, tablesSQL, &mebi, &live, &dead) != nil {
-			continue
-		}
-		switch at := time.Since(begin); {
-		case at > 2*r.Bloat/3:
-			last = max(last, mebi)
-		case at > r.Bloat/3:
-			middle = max(middle, mebi)
-		}
-		r.printf("%10s: %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second), mebi, live, dead)
-		seen[tables] = mebi
-	}
-
-	if middle > 0 {
-		seen[tablesGrowth] = last / middle
-	}
-	return seen
-}

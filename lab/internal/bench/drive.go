@@ -28,11 +28,10 @@ type drive struct {
 	items int64
 	// state reads the number that grows by the items of every acknowledged request; nil for reads.
 	state func(ctx context.Context) (int64, error)
-	// beside reads how many effects belong to no change, such as charges without a payment; nil where there are none.
-	// Only requests without a clear answer may add to them.
-	beside func(ctx context.Context) (int64, error)
 	// replay says that acknowledged requests must not change the state.
 	replay bool
+	// size is the query for the MiB of the tables that must not grow; empty for none.
+	size string
 }
 
 // driving returns a run of a load.
@@ -52,7 +51,7 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 			return Result{}, startErr
 		}
 		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		driven = statuses(set)
+		driven = set.Statuses()
 	}
 	d.Connections = cmp.Or(d.Connections, r.connections)
 	driven = driven[:min(d.replicas, d.Connections)]
@@ -71,7 +70,9 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	observed := make(chan Figures, 1)
-	go func() { observed <- observe(watch, pids, r.databasePID, d.Warmup, d.Duration) }()
+	go func() {
+		observed <- observe(watch, func() Figures { return r.used(ctx, pids, d.size) }, d.Warmup, d.Duration)
+	}()
 	result, err := load.Run(ctx, d.Config)
 	if err != nil {
 		return Result{}, fmt.Errorf("drive the load: %w", err)
@@ -86,23 +87,17 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 		if d.replay {
 			items = 0
 		}
-		run.check(result.Tally, items, reading{after.changes - before.changes, after.beside - before.beside})
+		run.check(result.Tally, items, after-before)
 	}
 	return run, err
 }
 
-// reading holds what [drive.state] and [drive.beside] read, or by how much it grew.
-type reading struct{ changes, beside int64 }
-
 // read reads the state, 0 where there is none.
-func (d drive) read(ctx context.Context) (n reading, err error) {
-	if d.state != nil {
-		n.changes, err = d.state(ctx)
+func (d drive) read(ctx context.Context) (int64, error) {
+	if d.state == nil {
+		return 0, nil
 	}
-	if d.beside != nil && err == nil {
-		n.beside, err = d.beside(ctx)
-	}
-	return n, err
+	return d.state(ctx)
 }
 
 // SumCheck compares what the database gained in a run with what was acknowledged to the generator.
@@ -110,23 +105,20 @@ type SumCheck struct {
 	load.Tally
 
 	// Gained is how much the state grew.
-	Gained int64 `json:"gained"`
-	// Beside is by how many the effects grew that belong to no change.
-	Beside int64 `json:"beside,omitempty"`
+	Gained int64
 }
 
-// Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones
-// can be, whole or in part. What was there in part before the run may have been completed meanwhile.
+// Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones.
 func (s SumCheck) Holds() bool {
-	return s.Acknowledged <= s.Gained && s.Gained+s.Beside <= s.Acknowledged+s.Unknown
+	return s.Acknowledged <= s.Gained && s.Gained <= s.Acknowledged+s.Unknown
 }
 
 // check compares what the state gained with the items of the requests that were acknowledged.
-func (r *Result) check(tally load.Tally, items int64, gained reading) {
+func (r *Result) check(tally load.Tally, items, gained int64) {
 	tally.Acknowledged *= items
 	tally.Unknown *= items
-	r.Sum = &SumCheck{Tally: tally, Gained: gained.changes, Beside: gained.beside}
-	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained.changes))
+	r.Sum = &SumCheck{Tally: tally, Gained: gained}
+	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained))
 }
 
 // request returns the bytes of an HTTP request. The headers end with a line break each.

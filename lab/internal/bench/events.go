@@ -59,47 +59,45 @@ func newEvents(r *runner) suite {
 		{Name: "mariadb-lookup", Title: "MariaDB: GET /events/{id}, " + many, run: e.read(mariaLarge, e.lookup)},
 		{Name: "mariadb-work-1", Title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1)},
 		{Name: "mariadb-work-4", Title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2)},
-	}, r.sweep(eventScript, r.loaded(targets.Events, post))...)}
+	}, r.sweep(eventScript, r.loaded(r.Service, post))...)}
 }
 
 // prepare makes databases with processed events, those on MariaDB where it is installed.
 func (e *events) prepare(ctx context.Context) error {
-	type server struct {
-		url       func(database string) string
-		admin     string // a database that is there
-		mysql     bool
-		processed map[string]int // by database
+	e.tables = map[string]eventTable{own: {url: e.url}}
+	err := e.newTable(ctx, e.postgres.URL, "postgres", small, e.few)
+	if err = errors.Join(err, e.newTable(ctx, e.postgres.URL, "postgres", large, e.many)); err != nil {
+		return err
 	}
 
-	servers := []server{{e.postgres.URL, "postgres", false, map[string]int{small: e.few, large: e.many}}}
 	maria, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
-	switch {
-	case err == nil:
-		e.onStop(func(context.Context) error { return maria.Stop() })
-		servers = append(servers, server{maria.URL, "mysql", true, map[string]int{mariaLarge: e.many, mariaFresh: 0}})
-	case !errors.Is(err, localmaria.ErrNotInstalled):
+	if errors.Is(err, localmaria.ErrNotInstalled) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("start MariaDB: %w", err)
 	}
+	e.onStop(func(context.Context) error { return maria.Stop() })
+	return errors.Join(
+		e.newTable(ctx, maria.URL, mysql, mariaLarge, e.many), e.newTable(ctx, maria.URL, mysql, mariaFresh, 0))
+}
 
-	e.tables = map[string]eventTable{own: {url: e.url}}
-	for _, s := range servers {
-		for name, processed := range s.processed {
-			table, environ := eventTable{s.url(name), s.mysql}, maps.Clone(e.environ)
-			environ["DATABASE_URL"] = table.url
-			err := execute(ctx, s.url(s.admin), "CREATE DATABASE "+name)
-			if err == nil {
-				err = local.Migrate(ctx, e.binary, environ)
-			}
-			if err == nil && processed > 0 {
-				err = table.fill(ctx, processed)
-			}
-			if err != nil {
-				return fmt.Errorf("make the database %s: %w", name, err)
-			}
-			e.tables[name] = table
-		}
+// mysql is a database that is there on MariaDB.
+const mysql = "mysql"
+
+// newTable makes a database with processed events, on a server on which the database admin is there.
+func (e *events) newTable(ctx context.Context, url func(string) string, admin, name string, processed int) error {
+	table, environ := eventTable{url(name), admin == mysql}, maps.Clone(e.environ)
+	environ["DATABASE_URL"] = table.url
+	e.tables[name] = table
+	err := local.Send(ctx, url(admin), "CREATE DATABASE "+name)
+	if err == nil {
+		err = local.Migrate(ctx, e.binary, environ)
 	}
-	return nil
+	if err == nil && processed > 0 {
+		err = table.fill(ctx, processed)
+	}
+	return err
 }
 
 // on returns a run on the table of that name.
@@ -162,7 +160,7 @@ func (e *events) claim(name string) func(context.Context) (Result, error) {
 func claimOnce(ctx context.Context, conn *sql.Conn, query string) (took time.Duration, err error) {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
-		return 0, fmt.Errorf("claim: %w", err)
+		return 0, err
 	}
 
 	claimed, begin := 0, time.Now()
@@ -196,14 +194,14 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		took, err := untilWorked(ctx, statuses(set), backlog)
+		took, err := untilWorked(ctx, set.Statuses(), backlog)
 		if err != nil {
 			return Result{}, err
 		}
 
 		after, err := processed(ctx)
 		run = Result{Figures: Figures{perSecond: float64(backlog) / took.Seconds()}}
-		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, reading{changes: after - before})
+		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, after-before)
 		return run, err
 	})
 }
@@ -261,7 +259,7 @@ func (t eventTable) fill(ctx context.Context, processed int) error {
 	if err != nil || t.mysql {
 		return err
 	}
-	return execute(ctx, t.url, `VACUUM ANALYZE events.events`)
+	return local.Send(ctx, t.url, `VACUUM ANALYZE events.events`)
 }
 
 // enqueue adds n pending events.
@@ -269,7 +267,7 @@ func (t eventTable) enqueue(ctx context.Context, n int) error { return t.add(ctx
 
 // add adds n events with a value in one transaction.
 func (t eventTable) add(ctx context.Context, n int, value string) error {
-	return execute(ctx, t.url, `BEGIN`,
+	return local.Send(ctx, t.url, `BEGIN`,
 		t.sql(fmt.Sprintf(`UPDATE events.status SET id = id + %d`, n)),
 		t.sql(fmt.Sprintf(`INSERT INTO events.events (id, value) SELECT status.id - %d + s.n, %s
 			FROM events.status AS status, generate_series(1, %d) AS s (n)`, n, value, n)), `COMMIT`)

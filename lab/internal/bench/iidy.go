@@ -32,7 +32,7 @@ const (
 // request is sent once; each round has new lists.
 func newIidy(r *runner) suite {
 	ours, older := &lists{runner: r}, &lists{runner: r}
-	swept := []series{r.loaded(targets.Iidy, ours.increaseAny)}
+	swept := []series{r.loaded(r.Service, ours.increaseAny)}
 	if r.Peer != "" {
 		swept = append(swept, r.loaded("older IIDY", older.increaseAny))
 	}
@@ -161,7 +161,7 @@ func (l *lists) drive(g group, c call) drive {
 const sweptList = "sweep"
 
 func (l *lists) makeSweptList(ctx context.Context) error {
-	return execute(ctx, l.url, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
+	return local.Send(ctx, l.url, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
 		SELECT '%s', 'single/files/' || lpad(n::text, 7, '0') || '.tar.gz' FROM generate_series(0, %d) AS n`,
 		sweptList, l.rows()-1), `VACUUM (ANALYZE) iidy.lists`)
 }
@@ -222,22 +222,14 @@ const (
 // startPeer starts the older IIDY (github.com/manniwood/iidy) on its own database. Only its port can be set: it listens
 // on all interfaces.
 func (r *runner) startPeer(ctx context.Context) (peer local.Status, databaseURL string, err error) {
-	databaseURL = r.postgres.URL(peerDatabase)
+	databaseURL = r.postgres.URL(peerDatabase) // with parameters
 	if err := local.Database(ctx, r.postgres.URL("postgres"), peerDatabase); err != nil {
 		return peer, "", err
 	}
-	pool, err := url.Parse(databaseURL)
-	if err != nil {
-		return peer, "", fmt.Errorf("parse the database's URL: %w", err)
-	}
-
-	query := pool.Query()
-	query.Set("pool_max_conns", peerPool)
-	pool.RawQuery = query.Encode()
-
 	server, stop, err := listen(ctx, "the older IIDY", func(port int, _ string, _ *guard.User) guard.Spec {
 		return guard.Spec{Path: r.Peer, Env: []string{
-			"IIDY_PORT=" + strconv.Itoa(port), "IIDY_PG_MIGRATION_URL=" + databaseURL, "IIDY_PG_POOL_URL=" + pool.String(),
+			"IIDY_PORT=" + strconv.Itoa(port), "IIDY_PG_MIGRATION_URL=" + databaseURL,
+			"IIDY_PG_POOL_URL=" + databaseURL + "&pool_max_conns=" + peerPool,
 		}}
 	})
 	if err != nil {

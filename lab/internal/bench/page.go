@@ -2,7 +2,7 @@ package bench
 
 import (
 	"embed"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -17,20 +17,6 @@ import (
 
 //go:embed page.md.tmpl plot.svg.tmpl
 var templates embed.FS
-
-// Save writes the report's JSON form into the folder, named after the service, over that of the last time. It returns
-// the file's path.
-func (r *Report) Save(dir string) (file string, err error) {
-	file = filepath.Join(dir, r.Options.Service+".json")
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = write(file, append(raw, '\n'))
-	}
-	if err != nil {
-		return "", fmt.Errorf("save the report: %w", err)
-	}
-	return file, nil
-}
 
 // The lines of a page between which the section of a service stands.
 const (
@@ -55,20 +41,9 @@ func (r *Report) Publish(page string) error {
 	folder, plot := strings.TrimSuffix(page, filepath.Ext(page)), r.Options.Service+".svg"
 	section := r.Markdown(path.Join(filepath.Base(folder), plot))
 	err = os.WriteFile(page, []byte(before+begin+section+sectionEnd+after), 0o644)
-	if levels, _ := r.swept(); err == nil && len(levels) > 0 {
-		err = write(filepath.Join(folder, plot), []byte(r.plot()))
-	}
-	if err != nil {
-		return fmt.Errorf("publish the report: %w", err)
-	}
-	return nil
-}
-
-// write writes a file, and its folder where it is missing.
-func write(file string, content []byte) error {
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
-	if err == nil {
-		err = os.WriteFile(file, content, 0o644)
+	if levels, _ := r.swept(); len(levels) > 0 {
+		err = errors.Join(err, os.MkdirAll(folder, 0o755),
+			os.WriteFile(filepath.Join(folder, plot), []byte(r.plot()), 0o644))
 	}
 	return err
 }
@@ -178,41 +153,47 @@ func significant(v float64) string {
 	return strings.TrimRight(strings.TrimRight(whole+"."+fraction, "0"), ".")
 }
 
-// panel is one diagram over the numbers of callers, which stand at equal distances.
+// panel is a diagram over the numbers of callers, which stand at equal distances. Its values are logarithmic.
 type panel struct {
-	Left   int
-	Title  string
-	Ticks  []float64 // the values that have a line across
-	levels int
-	// at returns where between 0 at the bottom and 1 at the top a value stands.
-	at func(v float64) float64
+	Left, Levels int
+	Title        string
+	// Ticks are the values that have a line across: powers of ten, from the bottom to the top.
+	Ticks []float64
+}
+
+// newPanel returns a panel from least, a power of ten, to most or more.
+func newPanel(left, levels int, title string, least, most float64) panel {
+	p := panel{Left: left, Levels: levels, Title: title, Ticks: []float64{least}}
+	for v := least; v < most; {
+		v *= 10
+		p.Ticks = append(p.Ticks, v)
+	}
+	return p
 }
 
 // X returns where the i-th number of callers stands.
 func (p panel) X(i int) float64 {
-	return tenths(float64(p.Left) + 320*(float64(i)+0.5)/float64(p.levels))
+	return tenths(float64(p.Left) + 320*(float64(i)+0.5)/float64(p.Levels))
 }
 
 // Y returns where a value stands.
-func (p panel) Y(v float64) float64 { return tenths(70 + 200*(1-p.at(v))) }
+func (p panel) Y(v float64) float64 {
+	decades := math.Log10(max(v/p.Ticks[0], 1))
+	return tenths(270 - 200*decades/float64(max(1, len(p.Ticks)-1)))
+}
 
 func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 
-// label names a series in its colour.
-type label struct {
-	X            int
-	Colour, Name string
-}
-
-// line shows a figure of a series. Dash is an attribute.
+// line shows a figure of a series.
 type line struct {
-	Colour, Dash string
-	Points       []struct{ X, Y float64 }
+	Colour string
+	Dashed bool
+	Points []struct{ X, Y float64 }
 }
 
 // line returns the line of a figure, where it was measured.
-func (r *Report) line(p panel, series, figure, colour, dash string) line {
-	one := line{Colour: colour, Dash: dash}
+func (r *Report) line(p panel, series, figure, colour string) line {
+	one := line{Colour: colour, Dashed: figure == p99}
 	levels, _ := r.swept()
 	for i, callers := range levels {
 		if v, ok := r.At(series, callers).Median[figure]; ok {
@@ -224,56 +205,28 @@ func (r *Report) line(p panel, series, figure, colour, dash string) line {
 
 // plot returns an SVG of the sweep: the throughput of each series, and its latencies.
 func (r *Report) plot() string {
-	const shortest = 0.1 // milliseconds; the axis ends at 1 s or later
 	levels, names := r.swept()
-	highest, slowest := 0.0, 1000.0
+	fastest, slowest := 0.0, 0.0
 	for _, s := range r.Scenarios {
 		if s.Callers > 0 {
-			highest, slowest = max(highest, s.Median[perSecond]), max(slowest, s.Median[p99])
+			fastest, slowest = max(fastest, s.Median[perSecond]), max(slowest, s.Median[p99])
 		}
 	}
 
-	step := niceStep(highest / 4)
-	top, decades := step*math.Ceil(highest/step), math.Ceil(math.Log10(slowest/shortest))
-	rates := panel{
-		Left: 60, Title: "per second", levels: len(levels),
-		at: func(v float64) float64 { return v / max(top, 1) },
-	}
-	for v := 0.0; v <= top; v += step {
-		rates.Ticks = append(rates.Ticks, v)
-	}
-	latencies := panel{
-		Left: 460, Title: "milliseconds: p50 solid, p99 dashed", levels: len(levels),
-		at: func(v float64) float64 { return math.Log10(max(v, shortest)/shortest) / decades },
-	}
-	for n := range int(decades) + 1 {
-		latencies.Ticks = append(latencies.Ticks, shortest*math.Pow10(n))
-	}
-
-	lines, legend := make([]line, 0, 3*len(names)), make([]label, 0, len(names))
+	rates := newPanel(60, len(levels), "per second", 100, fastest)
+	latencies := newPanel(460, len(levels), "milliseconds: p50 solid, p99 dashed", 0.1, slowest)
+	colours := []string{"#d0782a", "#2f81f7", "#3d9a50"}
+	var lines []line
 	for i, series := range names {
-		colour := []string{"#d0782a", "#2f81f7", "#3d9a50"}[i%3]
-		legend = append(legend, label{60 + 150*i, colour, series})
-		lines = append(lines,
-			r.line(rates, series, perSecond, colour, ""), r.line(latencies, series, p50, colour, ""),
-			r.line(latencies, series, p99, colour, ` stroke-dasharray="5 4"`))
+		lines = append(lines, r.line(rates, series, perSecond, colours[i]),
+			r.line(latencies, series, p50, colours[i]), r.line(latencies, series, p99, colours[i]))
 	}
-	return render("plot.svg.tmpl", template.FuncMap{"number": significant}, struct {
-		Service string
-		Levels  []int
-		Legend  []label
-		Panels  []panel
-		Lines   []line
-	}{r.Options.Service, levels, legend, []panel{rates, latencies}, lines})
-}
-
-// niceStep returns the least of 1, 2 and 5 times a power of ten that is not below v.
-func niceStep(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(max(v, 1))))
-	for _, n := range []float64{1, 2, 5} {
-		if n*power >= v {
-			return n * power
-		}
-	}
-	return 10 * power
+	return render("plot.svg.tmpl", template.FuncMap{"number": significant, "right": func(i int) int { return 60 + 150*i }},
+		struct {
+			Service        string
+			Levels         []int
+			Names, Colours []string
+			Panels         []panel
+			Lines          []line
+		}{r.Options.Service, levels, names, colours, []panel{rates, latencies}, lines})
 }

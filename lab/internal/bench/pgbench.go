@@ -42,19 +42,19 @@ func findPgbench(binDir string) (string, error) {
 		"it comes with PostgreSQL's contrib or client package")
 }
 
-// errNoTransactions reports a run that was over before its first transaction: the time that making the connections
-// takes counts.
-var errNoTransactions = errors.New("no transaction ended in the time it had")
+// errNoTransactions reports a run that was over before its first transaction, on a machine that is overloaded: the time
+// that making the connections takes counts.
+var errNoTransactions = fmt.Errorf("%w: no transaction of pgbench ended in the time it had", errLeftOut)
 
 // connecting is the time that pgbench has for each connection on top: it counts as part of the run.
 const connecting = 4 * time.Millisecond
 
 // bare returns a run of a transaction, in pgbench's language, by pgbenchClients for the duration.
 func (r *runner) bare(transaction string) func(context.Context) (Result, error) {
-	return r.repeat(r.Duration, func(ctx context.Context, duration time.Duration) (Result, error) {
-		figures, err := r.runPgbench(ctx, transaction, pgbenchClients, duration)
+	return func(ctx context.Context) (Result, error) {
+		figures, err := r.runPgbench(ctx, transaction, pgbenchClients, r.Duration)
 		return Result{Figures: figures}, err
-	})
+	}
 }
 
 // timed returns a run of a transaction by as many clients as are named, whose figures have latencies and leave out the
@@ -64,13 +64,13 @@ func (r *runner) timed(
 	transaction string, clients int, warmup, duration time.Duration,
 ) func(context.Context) (Result, error) {
 	whole := warmup + duration + time.Duration(clients)*connecting
-	return r.repeat(whole, func(ctx context.Context, duration time.Duration) (run Result, err error) {
+	return func(ctx context.Context) (run Result, err error) {
 		dir, err := os.MkdirTemp("", "rowlock-pgbench-")
 		if err != nil {
-			return Result{}, fmt.Errorf("make a folder for its log: %w", err)
+			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		figures, err := r.runPgbench(ctx, transaction, clients, duration, "--log", "--log-prefix="+filepath.Join(dir, "log"))
+		figures, err := r.runPgbench(ctx, transaction, clients, whole, "--log", "--log-prefix="+filepath.Join(dir, "log"))
 		if err != nil {
 			return Result{}, err
 		}
@@ -78,27 +78,6 @@ func (r *runner) timed(
 			run.Figures[errorCount] = figures[errorCount]
 		}
 		return run, err
-	})
-}
-
-// repeat returns a run of pgbench for the duration. Where that is not enough for the first transaction, on a machine
-// that is overloaded, it runs again for twice as long, up to three times.
-func (r *runner) repeat(
-	least time.Duration, run func(ctx context.Context, duration time.Duration) (Result, error),
-) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (Result, error) {
-		if r.pgbench == "" {
-			return Result{}, errLeftOut
-		}
-		for duration := least; ; duration *= 2 {
-			result, err := run(ctx, duration)
-			if !errors.Is(err, errNoTransactions) || duration >= 8*least {
-				if err != nil {
-					err = fmt.Errorf("pgbench: %w", err)
-				}
-				return result, err
-			}
-		}
 	}
 }
 
@@ -107,6 +86,9 @@ func (r *runner) repeat(
 func (r *runner) runPgbench(
 	ctx context.Context, transaction string, clients int, duration time.Duration, more ...string,
 ) (Figures, error) {
+	if r.pgbench == "" {
+		return nil, errLeftOut
+	}
 	args := append([]string{
 		"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients),
 		"--jobs=" + strconv.Itoa(min(clients, pgbenchThreads)),
@@ -114,7 +96,7 @@ func (r *runner) runPgbench(
 	}, more...)
 	summary, err := output(ctx, r.pgbench, transaction, []string{"PGDATABASE=" + r.url}, args...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pgbench: %w", err)
 	}
 	return parsePgbench(summary)
 }
@@ -127,19 +109,19 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 	var all []transaction
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
-		return Result{}, fmt.Errorf("list %s: %w", dir, err)
+		return Result{}, err
 	}
 
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return Result{}, fmt.Errorf("read its log: %w", err)
+			return Result{}, err
 		}
 		for line := range strings.Lines(string(text)) {
 			var client, number, script, seconds, micros int64
 			var took string
 			if _, err := fmt.Sscan(line, &client, &number, &took, &script, &seconds, &micros); err != nil {
-				return Result{}, fmt.Errorf("its log has the line %q: %w", line, err)
+				return Result{}, fmt.Errorf("the log of pgbench has the line %q: %w", line, err)
 			}
 			if took, err := strconv.ParseInt(took, 10, 64); err == nil {
 				all = append(all, transaction{1e6*seconds + micros, took})

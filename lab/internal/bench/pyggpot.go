@@ -14,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -52,7 +53,7 @@ func newPyggpot(r *runner) suite {
 			Name: "random-1e9", Title: "10^9 coins at random, one by one", Baseline: few, Bars: Figures{p50: 2},
 			run: p.draw(1_000_000_000),
 		},
-	}, r.sweep(potScript(manyPots), r.loaded(targets.Pyggpot, add))...)}
+	}, r.sweep(potScript(manyPots), r.loaded(r.Service, add))...)}
 }
 
 // prepare makes the table of pgbench, the pots and the bank.
@@ -60,7 +61,7 @@ func (p *pots) prepare(ctx context.Context) error {
 	if err := p.coinTable(ctx); err != nil {
 		return err
 	}
-	if err := execute(ctx, p.url, fmt.Sprintf(`INSERT INTO pyggpot.pot (pot_name, max_coins)
+	if err := local.Send(ctx, p.url, fmt.Sprintf(`INSERT INTO pyggpot.pot (pot_name, max_coins)
 		SELECT 'bench-' || n, %d FROM generate_series(1, %d) AS n ORDER BY n`, math.MaxInt32, bank)); err != nil {
 		return err
 	}
@@ -75,10 +76,7 @@ func (p *pots) prepare(ctx context.Context) error {
 // put puts coins into the bank.
 func (p *pots) put(ctx context.Context, coins []*coin.Coins) error {
 	_, err := p.client.Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{PotId: bank, Coins: coins}))
-	if err != nil {
-		return fmt.Errorf("put coins back: %w", err)
-	}
-	return nil
+	return err
 }
 
 // add draws from requests that put a coin into one of the first n pots. It counts the coins kind by kind: pots whose
@@ -103,7 +101,7 @@ func (p *pots) draw(n int32) func(context.Context) (Result, error) {
 			begin := time.Now()
 			drawn, err := p.client.Coin.RemoveCoins(ctx, connect.NewRequest(&coin.RemoveCoinsRequest{PotId: bank, Count: n}))
 			if err != nil {
-				return 0, fmt.Errorf("draw coins: %w", err)
+				return 0, err
 			}
 			took := time.Since(begin)
 			return took, p.put(ctx, drawn.Msg.GetCoins())
@@ -113,7 +111,7 @@ func (p *pots) draw(n int32) func(context.Context) (Result, error) {
 
 // coinTable makes the table of pgbench.
 func (r *runner) coinTable(ctx context.Context) error {
-	return execute(ctx, r.url,
+	return local.Send(ctx, r.url,
 		`CREATE SCHEMA rowlock_bench`,
 		`CREATE TABLE rowlock_bench.coin (pot_id bigint PRIMARY KEY, n bigint NOT NULL)`,
 		fmt.Sprintf(`INSERT INTO rowlock_bench.coin SELECT n, 0 FROM generate_series(1, %d) AS n`, manyPots),

@@ -15,41 +15,42 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
-// Report holds all that a bench measured. [Report.Markdown] prints it, [Report.Save] writes its JSON form,
-// [Report.Publish] puts it into a page.
+// Report holds all that a bench measured. [Report.Markdown] prints it, [Report.Publish] puts it into a page.
 type Report struct {
-	Started time.Time `json:"started"`
+	Started time.Time
 	// Version is the version of this program, which `make bench` builds together with the service.
-	Version string  `json:"version"`
-	Machine string  `json:"machine"`
-	Options Options `json:"options"`
+	Version string
+	Machine string
+	Options Options
 	// Scenarios are in the order in which they ran within a round.
-	Scenarios []Scenario `json:"scenarios"`
+	Scenarios []Scenario
 }
 
 // Scenario holds one way to load the system, and its runs.
 type Scenario struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name  string
+	Title string
 	// Anchor says that it does not measure the service, but what the service is compared with.
-	Anchor bool `json:"anchor,omitempty"`
+	Anchor bool
 	// Baseline names the scenario that this one is compared with; empty for none.
-	Baseline string `json:"baseline,omitempty"`
+	Baseline string
 	// Bars bounds medians: perSecond from below, others from above. With a baseline they are multiples of its median.
-	Bars Figures `json:"bars,omitempty"`
+	Bars Figures
 	// Limits bounds medians as Bars does, but is never a multiple.
-	Limits Figures `json:"limits,omitempty"`
+	Limits Figures
 	// Series and Callers say which point of the sweep this is; empty and 0 for what belongs to the table.
-	Series  string   `json:"series,omitempty"`
-	Callers int      `json:"callers,omitempty"`
-	Runs    []Result `json:"runs"`
+	Series  string
+	Callers int
+	Runs    []Result
 	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
-	Median Figures `json:"median"`
+	Median Figures
 	// Goals are the bars and limits in words, each with its outcome unless it was reached.
-	Goals []string `json:"goals,omitempty"`
+	Goals []string
 
 	// needs names the scenario that makes what this one works on; empty, or its own name, for none.
 	needs string
+	// named says that it runs only when it is named.
+	named bool
 	// run runs it one time. The error is errLeftOut, by errors.Is, where it cannot.
 	run func(ctx context.Context) (Result, error)
 }
@@ -64,9 +65,9 @@ func (s *Scenario) wanted() string {
 
 // Result holds one run of a scenario.
 type Result struct {
-	Figures Figures          `json:"figures"`
-	Errors  map[string]int64 `json:"errors,omitempty"` // by status, or by failure without an answer
-	Sum     *SumCheck        `json:"sum,omitempty"`
+	Figures Figures
+	Errors  map[string]int64 // by status, or by failure without an answer
+	Sum     *SumCheck
 }
 
 // Figures holds measured values by name. One that was not measured is absent.
@@ -86,7 +87,7 @@ const (
 	memory       = "memory_mib"    // of all replicas at the end
 	memoryGrowth = "growth"        // of the memory, from the middle of the window to its end
 	tables       = "tables_mib"    // of the tables with their indexes, at the end
-	tablesGrowth = "tables_growth" // from the middle third of the run to its last third
+	tablesGrowth = "tables_growth" // from the middle of the window to its end
 	ratio        = "ratio"         // to the throughput of the baseline; of a median alone
 )
 

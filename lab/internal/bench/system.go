@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,16 +60,8 @@ type runner struct {
 	databasePID int
 	pgbench     string // the program; empty without one
 	postgres    *localpg.Server
-	sinkURL     string // receives the spans of traced replicas
 
 	stops []func(context.Context) error
-}
-
-func statuses(set *local.Set) (all []local.Status) {
-	for _, r := range set.Replicas() {
-		all = append(all, r.Status())
-	}
-	return all
 }
 
 // start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. call
@@ -99,7 +89,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	}
 
 	var version string
-	if err := row(ctx, r.url, `SHOW server_version`, &version); err != nil {
+	if err := local.Read(ctx, r.url, `SHOW server_version`, &version); err != nil {
 		return err
 	}
 	r.machine = fmt.Sprintf("%s, %d cores, PostgreSQL %s with its default settings", cpu(), runtime.NumCPU(), version)
@@ -110,35 +100,16 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 		return err
 	}
 
-	if r.Trace {
-		if err := r.receiveSpans(ctx); err != nil {
-			return err
-		}
-	}
 	set, err := r.launch(ctx, local.Spec{}, n)
 	if err != nil {
 		return err
 	}
 
-	r.replicas = statuses(set)
+	r.replicas = set.Statuses()
 	r.onStop(set.Stop)
 	// The load waits for the answers to what it has sent, or for the end of the replicas that owe them.
 	unused := context.AfterFunc(hurry, func() { _ = set.Stop(hurry) })
 	r.onStop(func(context.Context) error { unused(); return nil })
-	return nil
-}
-
-// receiveSpans starts a receiver that drops spans: it costs next to nothing beside the service that is measured.
-func (r *runner) receiveSpans(ctx context.Context) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("receive spans: %w", err)
-	}
-	drop := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })
-	server := &http.Server{Handler: drop, ReadHeaderTimeout: stopTimeout}
-	go func() { _ = server.Serve(listener) }() // until Close
-	r.onStop(func(context.Context) error { return server.Close() })
-	r.sinkURL = "http://" + listener.Addr().String()
 	return nil
 }
 
@@ -210,32 +181,10 @@ func output(ctx context.Context, program, stdin string, environ []string, args .
 	return stdout.String(), nil
 }
 
-// execute runs statements one after the other, each in its own transaction.
-func execute(ctx context.Context, url string, statements ...string) error {
-	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
-		for _, statement := range statements {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("%s: %w", statement, err)
-			}
-		}
-		return nil
-	})
-}
-
-// row reads the one row of a query into the variables.
-func row(ctx context.Context, url, query string, into ...any) error {
-	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
-		if err := conn.QueryRowContext(ctx, query).Scan(into...); err != nil {
-			return fmt.Errorf("%s: %w", query, err)
-		}
-		return nil
-	})
-}
-
 // number returns a function that reads one number by the query.
 func number(url, query string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (n int64, err error) {
-		err = row(ctx, url, query, &n)
+		err = local.Read(ctx, url, query, &n)
 		return n, err
 	}
 }
@@ -253,37 +202,43 @@ func cpu() string {
 // unbounded is longer than any run.
 const unbounded = time.Hour
 
-// observe returns the CPU time that the processes used from the end of the warm-up to the end of the window, or until
-// ctx ends, in microseconds, the CPU time of the whole machine as othersCPU; the memory of the replicas at the end; and
-// its growth from the middle of the window. A window of 0 has no end.
-func observe(ctx context.Context, replicas []int, databasePID int, warmup, window time.Duration) Figures {
+// observe returns what is used from the end of the warm-up to the end of the window, or until ctx ends: the CPU times,
+// that of the whole machine as othersCPU, and the memory and the size of the tables at the end and their growth from
+// the middle of the window. A window of 0 has no end.
+func observe(ctx context.Context, used func() Figures, warmup, window time.Duration) Figures {
 	if !fault.Wait(ctx, warmup) {
 		return nil
 	}
-	before, half := used(replicas, databasePID), cmp.Or(window, unbounded)/2
+	before, half := used(), cmp.Or(window, unbounded)/2
 	middle := Figures{}
 	if fault.Wait(ctx, half) {
-		middle = used(replicas, databasePID)
+		middle = used()
 		fault.Wait(ctx, half)
 	}
-	seen := used(replicas, databasePID)
+	seen := used()
 	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU, othersCPU} {
 		seen[figure] -= before[figure]
 	}
-	if middle[memory] > 0 {
-		seen[memoryGrowth] = seen[memory] / middle[memory]
+	for figure, growth := range map[string]string{memory: memoryGrowth, tables: tablesGrowth} {
+		if middle[figure] > 0 {
+			seen[growth] = seen[figure] / middle[figure]
+		}
 	}
 	return seen
 }
 
-// used returns the CPU time used until now, and the memory of the replicas in MiB. It leaves out what cannot be read,
-// such as where there is no /proc.
+// used returns the CPU time used until now in microseconds, and in MiB the memory of the replicas and what sizeSQL
+// reads, if it is not empty. It leaves out what cannot be read, such as where there is no /proc.
 //
 // PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
 // lost with a process that ended.
-func used(replicas []int, databasePID int) Figures {
+func (r *runner) used(ctx context.Context, replicas []int, sizeSQL string) Figures {
 	const second = 1e6 // microseconds
 	seen := Figures{}
+	var mebi float64
+	if sizeSQL != "" && local.Read(ctx, r.url, sizeSQL, &mebi) == nil {
+		seen[tables] = mebi
+	}
 	processes, _ := procfs.AllProcs()
 	for _, p := range processes {
 		stat, err := p.Stat()
@@ -296,7 +251,7 @@ func used(replicas []int, databasePID int) Figures {
 		case slices.Contains(replicas, p.PID):
 			seen[replicaCPU] += cpu
 			seen[memory] += float64(stat.ResidentMemory()) / (1 << 20)
-		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
+		case r.databasePID > 0 && (p.PID == r.databasePID || stat.PPID == r.databasePID):
 			seen[databaseCPU] += cpu
 		}
 	}

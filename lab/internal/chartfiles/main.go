@@ -52,7 +52,7 @@ const (
 func table(chart string) error {
 	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
-		return fmt.Errorf("read: %w", err)
+		return err
 	}
 	keys, err := chartvalues.Read(values)
 	if err != nil {
@@ -86,7 +86,7 @@ func rows(keys []chartvalues.Key) string {
 func global(chart, service, file, begin, end string) error {
 	text, err := os.ReadFile(filepath.Join(chart, file))
 	if err != nil {
-		return fmt.Errorf("read: %w", err)
+		return err
 	}
 	_, rest, _ := strings.Cut(string(text), begin)
 	block, _, found := strings.Cut(rest, end)
@@ -118,14 +118,11 @@ func replace(file, pattern, with string) error {
 func rewrite(file string, change func(string) (string, error)) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("read: %w", err)
+		return err
 	}
 	text, err := change(string(old))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	return os.WriteFile(file, []byte(text), 0o644)
 }

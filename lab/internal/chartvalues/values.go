@@ -23,46 +23,35 @@ type Key struct {
 }
 
 // Read returns the keys in the order of the file. A value that no comment covers is an error.
-func Read(values []byte) ([]Key, error) {
+func Read(values []byte) (keys []Key, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(values, &doc); err != nil {
 		return nil, fmt.Errorf("values: %w", err)
 	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("values: not a map")
-	}
-	r := reader{}
-	r.mapping(doc.Content[0], "", false)
-	if len(r.silent) > 0 {
-		return nil, fmt.Errorf("values: no comment with -- describes %s", strings.Join(r.silent, ", "))
-	}
-	return r.keys, r.err
-}
 
-type reader struct {
-	keys   []Key
-	silent []string
-	err    error
-}
-
-func (r *reader) mapping(node *yaml.Node, prefix string, covered bool) {
-	for i := 0; i < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		path, text := prefix+key.Value, describe(key.HeadComment)
-		inner := value.Kind == yaml.MappingNode && len(value.Content) > 0
-		switch {
-		case text != "" && inner && commented(value):
-			r.keys = append(r.keys, Key{Path: path, Text: text})
-		case text != "":
-			r.keys = append(r.keys, Key{Path: path, Default: r.json(value), Text: text})
-			continue
-		case !inner && !covered:
-			r.silent = append(r.silent, path)
-		}
-		if inner {
-			r.mapping(value, path+".", covered || text != "")
+	var read func(node *yaml.Node, prefix string, covered bool)
+	read = func(node *yaml.Node, prefix string, covered bool) {
+		for i := 0; i < len(node.Content); i += 2 {
+			key, value := node.Content[i], node.Content[i+1]
+			path, text := prefix+key.Value, describe(key.HeadComment)
+			inner := value.Kind == yaml.MappingNode && len(value.Content) > 0
+			switch {
+			case text != "" && inner && commented(value):
+				keys = append(keys, Key{Path: path, Text: text})
+			case text != "":
+				written, failed := encode(value)
+				keys, err = append(keys, Key{Path: path, Default: written, Text: text}), errors.Join(err, failed)
+				continue
+			case !inner && !covered:
+				err = errors.Join(err, fmt.Errorf("values: no comment with -- describes %s", path))
+			}
+			if inner {
+				read(value, path+".", covered || text != "")
+			}
 		}
 	}
+	read(doc.Content[0], "", false)
+	return keys, err
 }
 
 // commented reports whether a key below has its own description.
@@ -76,13 +65,15 @@ func commented(node *yaml.Node) bool {
 	return false
 }
 
-func (r *reader) json(node *yaml.Node) string {
+// encode returns a value as JSON.
+func encode(node *yaml.Node) (string, error) {
 	var value any
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	r.err = errors.Join(r.err, node.Decode(&value), encoder.Encode(value))
-	return strings.TrimSpace(out.String())
+	err := node.Decode(&value)
+	err = errors.Join(err, encoder.Encode(value))
+	return strings.TrimSpace(out.String()), err
 }
 
 // describe returns the text of the comment's last paragraph when that begins with --.

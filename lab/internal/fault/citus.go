@@ -2,7 +2,7 @@ package fault
 
 import (
 	"context"
-	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -115,15 +115,8 @@ func (c *Citus) Recovered(ctx context.Context) (left int, err error) {
 
 // OnAllNodes returns the sum of what the nodes answer to a query.
 func (c *Citus) OnAllNodes(ctx context.Context, query string) (sum int, err error) {
-	err = c.onCoordinator(ctx, func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx,
-			`SELECT sum(result::bigint) FROM run_command_on_all_nodes($node$`+query+`$node$)`).Scan(&sum)
-	})
+	err = local.Read(ctx, c.URL(), `SELECT sum(result::bigint) FROM run_command_on_all_nodes($node$`+query+`$node$)`, &sum)
 	return sum, err
-}
-
-func (c *Citus) onCoordinator(ctx context.Context, f func(conn *sql.Conn) error) error {
-	return local.WithConn(ctx, c.URL(), f)
 }
 
 // change carries out an action that changes the cluster, and returns which actions were done how often.
@@ -158,35 +151,32 @@ func (c *Citus) cut(e Event, when faultproxy.When, options ...faultproxy.Option)
 
 // shard is one shard of a group of tables whose shards move together.
 type shard struct {
-	id, group int64
-	port      int // of the worker that has it
+	ID    int64 `json:"id"`
+	Group int64 `json:"group"`
+	Port  int   `json:"port"` // of the worker that has it
 }
 
 // shards returns the shards of one table of each group, in their order.
-func (c *Citus) shards(ctx context.Context) (all map[int64][]shard, err error) {
-	all = map[int64][]shard{}
-	err = c.onCoordinator(ctx, func(conn *sql.Conn) (err error) {
-		rows, err := conn.QueryContext(ctx, `SELECT s.shardid, t.colocationid, n.nodeport
-			FROM pg_dist_partition t JOIN pg_dist_shard s USING (logicalrelid)
-			JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node n USING (groupid)
-			WHERE t.partmethod = 'h' AND t.logicalrelid::oid =
-				(SELECT min(o.logicalrelid::oid) FROM pg_dist_partition o WHERE o.colocationid = t.colocationid)
-			ORDER BY s.shardid`)
-		if err != nil {
-			return fmt.Errorf("list the shards: %w", err)
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
+func (c *Citus) shards(ctx context.Context) (groups map[int64][]shard, err error) {
+	var text []byte
+	err = local.Read(ctx, c.URL(), `SELECT json_agg(shards) FROM (
+		SELECT s.shardid AS id, t.colocationid AS group, n.nodeport AS port
+		FROM pg_dist_partition t JOIN pg_dist_shard s USING (logicalrelid)
+		JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node n USING (groupid)
+		WHERE t.partmethod = 'h' AND t.logicalrelid::oid =
+			(SELECT min(o.logicalrelid::oid) FROM pg_dist_partition o WHERE o.colocationid = t.colocationid)
+		ORDER BY s.shardid) shards`, &text)
+	if err != nil {
+		return nil, err
+	}
 
-		for rows.Next() {
-			var one shard
-			if err := rows.Scan(&one.id, &one.group, &one.port); err != nil {
-				return fmt.Errorf("list the shards: %w", err)
-			}
-			all[one.group] = append(all[one.group], one)
-		}
-		return rows.Err()
-	})
-	return all, err
+	var all []shard
+	err = json.Unmarshal(text, &all)
+	groups = map[int64][]shard{}
+	for _, one := range all {
+		groups[one.Group] = append(groups[one.Group], one)
+	}
+	return groups, err
 }
 
 // moveAndBack moves a shard of each group to another worker and back.
@@ -200,13 +190,13 @@ func (c *Citus) moveAndBack(ctx context.Context, pick int) (done map[Action]int,
 	workers := c.cluster.Workers()
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
 		one := groups[id][pick%len(groups[id])]
-		at := slices.IndexFunc(workers, func(w *localcitus.Node) bool { return w.Port == one.port })
+		at := slices.IndexFunc(workers, func(w *localcitus.Node) bool { return w.Port == one.Port })
 		there := workers[(at+1)%len(workers)].Port
 		if err := c.move(ctx, one, there); err != nil {
 			return done, err
 		}
-		back := shard{id: one.id, port: there}
-		if err := c.move(ctx, back, one.port); err != nil {
+		back := shard{ID: one.ID, Port: there}
+		if err := c.move(ctx, back, one.Port); err != nil {
 			return done, err
 		}
 		done[MoveShard] += 2
@@ -224,7 +214,7 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 
 	done[AddWorker] = 1
 	// A shard is not moved to a worker that lacks one of the reference tables.
-	if err := c.sendOne(ctx, `SELECT replicate_reference_tables()`); err != nil {
+	if err := local.Send(ctx, c.URL(), `SELECT replicate_reference_tables()`); err != nil {
 		return done, err
 	}
 
@@ -234,7 +224,7 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 	}
 	first := c.cluster.Workers()[0].Port
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		full := slices.DeleteFunc(groups[id], func(s shard) bool { return s.port != first })
+		full := slices.DeleteFunc(groups[id], func(s shard) bool { return s.Port != first })
 		for _, one := range full[:(len(full)+1)/2] {
 			if err := c.move(ctx, one, worker.Port); err != nil {
 				return done, err
@@ -248,17 +238,7 @@ func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
 // move moves a shard, and those of other tables that belong to it, while their writers wait. The other way, by logical
 // replication, has lost changes that were acknowledged during the move; docs/scaling.md has the figures.
 func (c *Citus) move(ctx context.Context, one shard, to int) error {
-	return c.sendOne(ctx, fmt.Sprintf(
-		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, 'block_writes')`, one.id, one.port, to))
-}
-
-// sendOne sends a statement to the coordinator. It has no parameters: a coordinator that was sent some has crashed in a
-// function of Citus.
-func (c *Citus) sendOne(ctx context.Context, statement string) error {
-	return c.onCoordinator(ctx, func(conn *sql.Conn) error {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-		return nil
-	})
+	// Without parameters: a coordinator that was sent some has crashed in a function of Citus.
+	return local.Send(ctx, c.URL(), fmt.Sprintf(
+		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, 'block_writes')`, one.ID, one.Port, to))
 }

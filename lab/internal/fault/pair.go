@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,7 +76,10 @@ func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.holdBack > 0 {
-		if err := errors.Join(p.catchUp(ctx), p.standby.Kill()); err != nil {
+		// A standby that comes back takes connections in the state of its last checkpoint, in which the services' roles must
+		// have their passwords.
+		if err := errors.Join(local.Send(ctx, p.primary.URL("postgres"), `CHECKPOINT`), p.catchUp(ctx),
+			local.Send(ctx, p.standby.URL("postgres"), `CHECKPOINT`), p.standby.Kill()); err != nil {
 			return err
 		}
 		Wait(ctx, p.holdBack)
@@ -120,8 +122,7 @@ func (p *Pair) synchronize(ctx context.Context) error {
 		err = setNames(ctx, p.primary, localpg.StandbyName)
 	}
 	if err == nil {
-		err = p.await(ctx, "become synchronous",
-			`SELECT sync_state = 'sync' FROM pg_stat_replication WHERE application_name = $1`)
+		err = p.await(ctx, `sync_state = 'sync'`)
 	}
 	if err != nil {
 		return err
@@ -133,47 +134,35 @@ func (p *Pair) synchronize(ctx context.Context) error {
 // catchUp returns when the standby has all that the primary had confirmed.
 func (p *Pair) catchUp(ctx context.Context) error {
 	var now string
-	err := local.WithConn(ctx, p.primary.URL("postgres"), func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, `SELECT pg_current_wal_flush_lsn()::text`).Scan(&now)
-	})
+	err := local.Read(ctx, p.primary.URL("postgres"), `SELECT pg_current_wal_flush_lsn()::text`, &now)
 	if err != nil {
-		return fmt.Errorf("ask how far the primary is: %w", err)
+		return err
 	}
-	return p.await(ctx, "catch up", `SELECT coalesce(flush_lsn >= `+pq.QuoteLiteral(now)+`, false)
-		FROM pg_stat_replication WHERE application_name = $1`)
+	return p.await(ctx, `replay_lsn >= `+pq.QuoteLiteral(now))
 }
 
 // setNames sets synchronous_standby_names.
 func setNames(ctx context.Context, server *localpg.Server, names string) error {
-	return local.WithConn(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, `ALTER SYSTEM SET synchronous_standby_names = `+pq.QuoteLiteral(names))
-		if err == nil {
-			_, err = conn.ExecContext(ctx, `SELECT pg_reload_conf()`)
-		}
-		if err != nil {
-			return fmt.Errorf("set synchronous_standby_names: %w", err)
-		}
-		return nil
-	})
+	return local.Send(ctx, server.URL("postgres"),
+		`ALTER SYSTEM SET synchronous_standby_names = `+pq.QuoteLiteral(names), `SELECT pg_reload_conf()`)
 }
 
 // standbyLimit bounds the wait for a standby, which may have to be sent much.
 const standbyLimit = 30 * time.Second
 
-// await asks the primary until the answer about the standby is true.
-func (p *Pair) await(ctx context.Context, what, question string) error {
+// await returns when the condition holds for the standby in the primary's view of it.
+func (p *Pair) await(ctx context.Context, condition string) error {
 	ctx, cancel := context.WithTimeout(ctx, standbyLimit)
 	defer cancel()
-	return local.WithConn(ctx, p.primary.URL("postgres"), func(conn *sql.Conn) error {
-		for yes := false; !yes; {
-			err := conn.QueryRowContext(ctx, question, localpg.StandbyName).Scan(&yes)
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return fmt.Errorf("wait for the standby to %s: %w", what, err)
-			}
-			if !yes && !Wait(ctx, 10*time.Millisecond) {
-				return fmt.Errorf("the standby does not %s: %w", what, ctx.Err())
-			}
+	query := `SELECT coalesce(bool_and(` + condition + `), false)
+		FROM pg_stat_replication WHERE application_name = ` + pq.QuoteLiteral(localpg.StandbyName)
+	for yes := false; ; {
+		err := local.Read(ctx, p.primary.URL("postgres"), query, &yes)
+		if yes || err != nil {
+			return err
 		}
-		return nil
-	})
+		if !Wait(ctx, 10*time.Millisecond) {
+			return fmt.Errorf("the standby has not %s: %w", condition, ctx.Err())
+		}
+	}
 }

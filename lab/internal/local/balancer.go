@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +27,6 @@ const (
 	idleTimeout = 3 * time.Second
 	// maxIdle bounds the idle connections to one replica.
 	maxIdle = 512
-	// maxHeader exceeds the services' own limit on headers, 32 KiB, which they enforce.
-	maxHeader = 128 << 10
 	// headerTimeout and requestTimeout bound how long a client may take to send headers and body.
 	// requestTimeout exceeds the services' REQUEST_TIMEOUT: net/http cancels a running request when it passes.
 	headerTimeout  = 5 * time.Second
@@ -55,9 +52,9 @@ type Balancer struct {
 // NewBalancer listens on a port of 127.0.0.1, on a free one where it is 0, and refuses requests until
 // [Balancer.To] names replicas.
 func NewBalancer(ctx context.Context, service string, port int) (*Balancer, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return nil, fmt.Errorf("find a port for %s: %w", service, err)
+		return nil, err
 	}
 	b := &Balancer{service: service, listener: listener, base: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
@@ -72,7 +69,6 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          silent,
 	}
 

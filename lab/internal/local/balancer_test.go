@@ -27,7 +27,7 @@ func balanced(t *testing.T, addrs ...string) (string, *Balancer) {
 	t.Cleanup(func() { _ = b.Stop(context.WithoutCancel(t.Context())) }) // a test may have called it before
 	set := &Set{}
 	for i, addr := range addrs {
-		r := &Replica{name: fmt.Sprintf("counts-%d", i+1), ready: true, process: &process{api: addr}}
+		r := &Replica{name: fmt.Sprintf("counts-%d", i+1), status: Status{Ready: true, API: addr}}
 		set.replicas = append(set.replicas, r)
 	}
 	b.To(set)

@@ -29,22 +29,17 @@ func Binary(ctx context.Context, service string, progress io.Writer) (string, er
 		return path, nil
 	}
 
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the running program: %w", err)
+	self, selfErr := os.Executable()
+	wd, err := os.Getwd()
+	if err = errors.Join(selfErr, err); err != nil {
+		return "", err
 	}
 	if beside := filepath.Join(filepath.Dir(self), service); isProgram(beside) {
 		return beside, nil
 	}
-
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the working folder: %w", err)
-	}
 	if root, ok := sourceRoot(wd, service); ok {
 		return build(ctx, root, service, progress)
 	}
-
 	return "", fmt.Errorf("no binary of %s: it is not beside %s, and %s is not in Rowlock's source tree",
 		service, self, wd)
 }
@@ -73,7 +68,7 @@ func sourceRoot(dir, service string) (string, bool) {
 func build(ctx context.Context, root, service string, progress io.Writer) (_ string, err error) {
 	path := filepath.Join(root, "bin", service)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", fmt.Errorf("make the folder for binaries: %w", err)
+		return "", err
 	}
 	lock, err := os.Create(filepath.Join(root, "bin", ".lock"))
 	if err == nil {
@@ -81,7 +76,7 @@ func build(ctx context.Context, root, service string, progress io.Writer) (_ str
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
 	}
 	if err != nil {
-		return "", fmt.Errorf("lock the folder for binaries: %w", err)
+		return "", err
 	}
 	_, _ = fmt.Fprintf(progress, "Building %s\n", service) // the build goes on without a reader
 	return path, Build(ctx, root, service, path, progress)

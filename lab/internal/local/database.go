@@ -46,14 +46,6 @@ type Schema struct {
 // SchemaOf returns the schema of a service.
 func SchemaOf(s targets.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }
 
-// Access holds the URLs of the two roles. Both contain a password.
-type Access struct {
-	// Owner is for migrations.
-	Owner string
-	// App is for replicas.
-	App string
-}
-
 // lockKey is the advisory lock under which roles are made: of two CREATE ROLE at once one fails.
 const lockKey = 0x726f776c // "rowl"
 
@@ -77,26 +69,25 @@ func (s Schema) schemas() []string { return slices.Compact([]string{s.Name, s.hi
 // Database makes the database unless it exists. adminURL names a role with CREATEDB, in any other database of the
 // server.
 func Database(ctx context.Context, adminURL, name string) error {
-	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
-		var exists bool
-		err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists)
-		if err == nil && !exists {
-			_, err = conn.ExecContext(ctx, `CREATE DATABASE `+pq.QuoteIdentifier(name))
-		}
-		if err != nil {
-			return fmt.Errorf("make the database %s: %w", name, err)
-		}
-		return nil
-	})
+	var exists bool
+	err := Read(ctx, adminURL,
+		`SELECT EXISTS (SELECT FROM pg_database WHERE datname = `+pq.QuoteLiteral(name)+`)`, &exists)
+	if err == nil && !exists {
+		err = Send(ctx, adminURL, `CREATE DATABASE `+pq.QuoteIdentifier(name))
+	}
+	if err != nil {
+		return fmt.Errorf("make the database %s: %w", name, err)
+	}
+	return nil
 }
 
-// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL names a
-// superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the
-// migrations, call [Grant].
-func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
+// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. It returns the URLs of
+// both: owner is for migrations, and app for replicas. adminURL names a superuser in the services' database or, with
+// s.Roles, of the database's owner who has CREATEROLE. After the migrations, call [Grant].
+func Prepare(ctx context.Context, adminURL string, s Schema) (owner, app string, err error) {
 	u, err := url.Parse(adminURL)
 	if err != nil {
-		return Access{}, errAdminURL
+		return "", "", errAdminURL
 	}
 	database := pq.QuoteIdentifier(strings.TrimPrefix(u.Path, "/"))
 	var statements, urls []string
@@ -119,10 +110,7 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 			`GRANT USAGE ON SCHEMA `+schema+` TO `+pq.QuoteIdentifier(s.app()))
 	}
 
-	if err := inTx(ctx, adminURL, statements); err != nil {
-		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
-	}
-	return Access{Owner: urls[0], App: urls[1]}, nil
+	return urls[0], urls[1], inTx(ctx, adminURL, statements)
 }
 
 // makeRole returns the statements that make a login role, or renew the password of one that is not for one run.
@@ -158,20 +146,12 @@ func Grant(ctx context.Context, adminURL string, s Schema) error {
 			`GRANT USAGE ON ALL SEQUENCES IN SCHEMA `+schema+` TO `+app)
 	}
 	history := pq.QuoteIdentifier(s.historySchema()) + `.goose_db_version`
-	statements = append(statements, `REVOKE INSERT, UPDATE, DELETE ON `+history+` FROM `+app)
-	if err := inTx(ctx, adminURL, statements); err != nil {
-		return fmt.Errorf("rights of %s: %w", s.app(), err)
-	}
-	return nil
+	return inTx(ctx, adminURL, append(statements, `REVOKE INSERT, UPDATE, DELETE ON `+history+` FROM `+app))
 }
 
 // inTx sends the statements at once, which makes them one transaction, under the lock.
 func inTx(ctx context.Context, adminURL string, statements []string) error {
-	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
-		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);", lockKey)
-		_, err := conn.ExecContext(ctx, lock+strings.Join(statements, ";"))
-		return err
-	})
+	return Send(ctx, adminURL, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);", lockKey)+strings.Join(statements, ";"))
 }
 
 // errAdminURL stands for errors that may quote the password.
@@ -192,6 +172,23 @@ func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) erro
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	return fn(conn)
+}
+
+// Send sends statements to a database one after the other, each once and in its own transaction.
+func Send(ctx context.Context, url string, statements ...string) error {
+	return WithConn(ctx, url, func(conn *sql.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Read reads the one row of a query into the variables.
+func Read(ctx context.Context, url, query string, into ...any) error {
+	return WithConn(ctx, url, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, query).Scan(into...) })
 }
 
 // Execute sends one statement, once, outside of a transaction.
@@ -215,16 +212,19 @@ func StartPostgres(ctx context.Context, database string, o localpg.Options) (*lo
 // Provision makes roles and schema, runs the migrations as the owner, and leaves in the environment of the service's
 // processes the role that can only change rows.
 func Provision(ctx context.Context, binary, adminURL string, schema Schema, environ map[string]string) error {
-	access, err := Prepare(ctx, adminURL, schema)
+	owner, app, err := Prepare(ctx, adminURL, schema)
+	if err == nil {
+		environ["MIGRATE_ON_START"], environ["DATABASE_URL"] = "false", owner
+		err = Migrate(ctx, binary, environ)
+	}
+	if err == nil {
+		environ["DATABASE_URL"] = app
+		err = Grant(ctx, adminURL, schema)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("roles and tables of %s: %w", schema.Name, err)
 	}
-	environ["MIGRATE_ON_START"], environ["DATABASE_URL"] = "false", access.Owner
-	if err := Migrate(ctx, binary, environ); err != nil {
-		return err
-	}
-	environ["DATABASE_URL"] = access.App
-	return Grant(ctx, adminURL, schema)
+	return nil
 }
 
 // Environ returns the environment of processes on a server of the lab: a copy without the variables that are about

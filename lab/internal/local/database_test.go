@@ -89,27 +89,24 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 	admin := dbtest.Empty(t)
 	s, others := testSchema(t, admin), testSchema(t, admin)
 	s.HistorySchema = s.Name + "_meta"
-	access, err := Prepare(t.Context(), admin, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := Prepare(t.Context(), admin, others)
-	if err != nil {
+	owner, app, err := Prepare(t.Context(), admin, s)
+	otherOwner, otherApp, otherErr := Prepare(t.Context(), admin, others)
+	if err = errors.Join(err, otherErr); err != nil {
 		t.Fatal(err)
 	}
 	schema, history := pq.QuoteIdentifier(s.Name), pq.QuoteIdentifier(s.HistorySchema)+`.goose_db_version`
 	migration := `CREATE TABLE ` + schema + `.things (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial, v int);
 		CREATE TABLE ` + history + ` (id int, version_id bigint)`
-	err = errors.Join(execute(dbtest.Dial(t, access.Owner), migration), Grant(t.Context(), admin, s))
+	err = errors.Join(execute(dbtest.Dial(t, owner), migration), Grant(t.Context(), admin, s))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	wantRights(t, s, access.App, access.Owner, "things")
+	wantRights(t, s, app, owner, "things")
 	for dsn, query := range map[string]string{
-		access.App:  `DELETE FROM ` + history,
-		other.App:   `SELECT FROM ` + schema + `.things`,
-		other.Owner: `SELECT FROM ` + schema + `.things`,
+		app:        `DELETE FROM ` + history,
+		otherApp:   `SELECT FROM ` + schema + `.things`,
+		otherOwner: `SELECT FROM ` + schema + `.things`,
 	} {
 		if got := state(execute(dbtest.Dial(t, dsn), query)); got != "42501" {
 			t.Errorf("%s: %s", query, got)

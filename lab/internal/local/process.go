@@ -3,7 +3,6 @@ package local
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -29,63 +27,56 @@ const (
 
 // process is one process of a replica, from its start to its end.
 type process struct {
-	guarded *guard.Process
-	name    string
-	pid     int
-	line    func(replica string, line []byte)
+	*guard.Process
 
 	ended chan struct{} // closed when the process has ended and its output is read
 	err   error         // how it ended, never nil; to be read when ended is closed
-
-	mu         sync.Mutex
-	api, admin string
-	lastPlain  string // the last line that is no JSON: what lifecycle.Main says at exit
-	lastError  string // the last JSON line of level ERROR, as text
 }
 
 // launch starts a process and the goroutines that read and await it.
-func launch(spec Spec, name string) (*process, error) {
-	r, w, err := os.Pipe()
+func (r *Replica) launch() (*process, error) {
+	out, w, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe for the output of %s: %w", name, err)
+		return nil, err
 	}
+	spec := r.set.spec
 	guarded, err := guard.Start(guard.Spec{
 		Path: spec.Path, Args: []string{spec.Command}, Env: spec.environ(), Output: w, Grace: stopTimeout,
 	})
 
 	// The process has its own copy of the writing end.
 	if err = errors.Join(err, w.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
+		return nil, errors.Join(fmt.Errorf("start %s: %w", r.name, err), out.Close())
 	}
-	p := &process{guarded: guarded, name: name, pid: guarded.PID(), line: spec.Line, ended: make(chan struct{})}
+	p := &process{Process: guarded, ended: make(chan struct{})}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		p.readLines(r)
+		r.readLines(out)
 	}()
 
 	go func() {
-		err := p.guarded.Err()
+		err := p.Err()
 		select {
 		case <-read:
 		case <-time.After(drainTime):
 		}
-		_ = r.Close() // ends readLines
+		_ = out.Close() // ends readLines
 		<-read
-		p.err = p.exitError(err)
+		p.err = r.exitError(err)
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-func (p *process) readLines(output io.Reader) {
-	r := bufio.NewReaderSize(output, maxLine)
+func (r *Replica) readLines(output io.Reader) {
+	lines := bufio.NewReaderSize(output, maxLine)
 	for {
-		line, err := r.ReadSlice('\n')
+		line, err := lines.ReadSlice('\n')
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {
-			p.note(line)
-			p.line(p.name, line)
+			r.note(line)
+			r.set.spec.Line(r.name, line)
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return
@@ -94,11 +85,11 @@ func (p *process) readLines(output io.Reader) {
 }
 
 // note keeps what the set needs of a line.
-func (p *process) note(line []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (r *Replica) note(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if line[0] != '{' {
-		p.lastPlain = string(line)
+		r.said = string(line)
 		return
 	}
 
@@ -120,62 +111,46 @@ func (p *process) note(line []byte) {
 
 	switch {
 	case l.Level == "ERROR":
-		p.lastError = strings.Trim(l.Msg+": "+l.Error+l.Err, ": ")
+		r.said = strings.Trim(l.Msg+": "+l.Error+l.Err, ": ")
 	case l.Msg == "listening" && l.Server == "api":
-		p.api = l.Addr
+		r.status.API = l.Addr
 	case l.Msg == "listening" && l.Server == "admin":
-		p.admin = l.Addr
+		r.status.Admin = l.Addr
 	}
-}
-
-// addrs returns the addresses, empty until they are known.
-func (p *process) addrs() (api, admin string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.api, p.admin
 }
 
 // errExit0 is how a process ends that did not fail.
 var errExit0 = errors.New("exit status 0")
 
 // exitError says how the process ended, with the last thing it said unless a signal ended it.
-func (p *process) exitError(err error) error {
+func (r *Replica) exitError(err error) error {
 	if err == nil {
 		return errExit0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	said := cmp.Or(p.lastPlain, p.lastError)
-	if exit, is := errors.AsType[*exec.ExitError](err); said == "" || is && !exit.Exited() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if exit, is := errors.AsType[*exec.ExitError](err); r.said == "" || is && !exit.Exited() {
 		return err
 	}
-	return fmt.Errorf("%w (%s)", err, said)
+	return fmt.Errorf("%w (%s)", err, r.said)
 }
 
-// signal sends sig; that the process has ended already is no error.
-func (p *process) signal(sig syscall.Signal) error {
-	if err := p.guarded.Signal(sig); err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
-	}
-	return nil
-}
-
-// stop ends the process by SIGTERM, by SIGKILL after stopTimeout or when now is closed, and returns when it has ended.
-func (p *process) stop(now <-chan struct{}) error {
+// stop ends a process by SIGTERM, by SIGKILL after stopTimeout or when the set says so, and returns when it has ended.
+func (r *Replica) stop(p *process) error {
 	// A paused process does not see SIGTERM before SIGCONT.
-	err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT))
+	err := errors.Join(p.Signal(syscall.SIGTERM), p.Signal(syscall.SIGCONT))
 	select {
 	case <-p.ended:
 		if !errors.Is(p.err, errExit0) {
-			return fmt.Errorf("%s did not stop in order: %w", p.name, p.err)
+			return fmt.Errorf("%s did not stop in order: %w", r.name, p.err)
 		}
 		return err
-	case <-now:
-		err = errors.Join(err, fmt.Errorf("%s was killed", p.name))
+	case <-r.set.now:
+		err = errors.Join(err, fmt.Errorf("%s was killed", r.name))
 	case <-time.After(stopTimeout):
-		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", p.name, stopTimeout))
+		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", r.name, stopTimeout))
 	}
-	err = errors.Join(err, p.signal(syscall.SIGKILL))
+	err = errors.Join(err, p.Signal(syscall.SIGKILL))
 	<-p.ended
 	return err
 }

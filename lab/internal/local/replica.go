@@ -39,11 +39,10 @@ type Replica struct {
 	name string
 
 	mu      sync.Mutex
+	status  Status   // but for the name
 	process *process // nil while none runs
 	leaving bool     // the process was sent SIGTERM: it is not listed whatever /readyz says
-	ready   bool
-	starts  int
-	flips   int
+	said    string   // the last line that is no JSON, such as lifecycle.Main's at exit, or the last one of level ERROR
 
 	stopErr error // how the stop of the set went; to be read after its end
 }
@@ -55,12 +54,9 @@ func (r *Replica) Name() string { return r.name }
 func (r *Replica) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := Status{Name: r.name, Ready: r.ready, Starts: r.starts, Flips: r.flips}
-	if r.process != nil {
-		st.PID = r.process.pid
-		st.API, st.Admin = r.process.addrs()
-	}
-	return st
+	status := r.status
+	status.Name = r.name
+	return status
 }
 
 // Kill ends the process with SIGKILL; the set starts the replica again.
@@ -69,7 +65,7 @@ func (r *Replica) Kill() error { return r.signal(syscall.SIGKILL) }
 // Terminate unlists the replica and sends SIGTERM to the process; the set starts the replica again.
 func (r *Replica) Terminate() error {
 	r.mu.Lock()
-	r.leaving, r.ready = true, false
+	r.leaving, r.status.Ready = true, false
 	r.mu.Unlock()
 	return r.signal(syscall.SIGTERM)
 }
@@ -87,7 +83,7 @@ func (r *Replica) signal(sig syscall.Signal) error {
 	if p == nil {
 		return fmt.Errorf("%s: not running at the moment", r.name)
 	}
-	return p.signal(sig)
+	return p.Signal(sig)
 }
 
 // supervise runs the replica again and again until life ends. The result of the first start is sent to
@@ -132,29 +128,29 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 // run runs one process to its end and calls ready when it takes requests. The error says how it ended, or why it was
 // never ready.
 func (r *Replica) run(life context.Context, ready func(pid int)) (pid int, err error) {
-	p, err := launch(r.set.spec, r.name)
+	p, err := r.launch()
 	if err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
-	r.process, r.leaving = p, false
-	r.starts++
+	r.process, r.leaving, r.status.PID = p, false, p.PID()
+	r.status.Starts++
 	r.mu.Unlock()
 
-	err = r.follow(life, p, func() { ready(p.pid) })
+	err = r.follow(life, p, func() { ready(p.PID()) })
 	if life.Err() != nil {
-		r.stopErr = p.stop(r.set.now)
+		r.stopErr = r.stop(p)
 	} else {
-		_ = p.signal(syscall.SIGKILL) // no error when it has ended
+		_ = p.Signal(syscall.SIGKILL) // no error when it has ended
 		<-p.ended
 	}
 	r.mu.Lock()
-	r.process, r.ready = nil, false
+	r.process, r.said, r.status = nil, "", Status{Starts: r.status.Starts, Flips: r.status.Flips}
 	r.mu.Unlock()
 	if err == nil {
 		err = p.err
 	}
-	return p.pid, err
+	return p.PID(), err
 }
 
 // follow lists and unlists the replica by /readyz until the process or life ends, and calls ready the first
@@ -181,11 +177,11 @@ func (r *Replica) follow(life context.Context, p *process, ready func()) error {
 				return fmt.Errorf("%s was not ready within %s: %w", r.name, startTimeout, last)
 			}
 		}
-		api, admin := p.addrs()
-		if admin == "" || api == "" && r.set.spec.Command == serve {
+		status := r.Status()
+		if status.Admin == "" || status.API == "" && r.set.spec.Command == serve {
 			continue
 		}
-		answered, err := r.ask(life, admin)
+		answered, err := r.ask(life, status.Admin)
 		switch {
 		case err == nil:
 			misses = 0
@@ -217,10 +213,10 @@ func (r *Replica) ask(ctx context.Context, admin string) (answered bool, err err
 func (r *Replica) list(ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ready && !ready {
-		r.flips++
+	if r.status.Ready && !ready {
+		r.status.Flips++
 	}
-	r.ready = ready && !r.leaving
+	r.status.Ready = ready && !r.leaving
 }
 
 // Metric reads the sum of the series of a name at a replica's admin address. The name may include labels. An address
@@ -249,15 +245,12 @@ func Metric(ctx context.Context, admin, name string) (sum float64, err error) {
 func get(ctx context.Context, client *http.Client, admin, path string) (status int, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, http.NoBody)
 	if err != nil {
-		return 0, "", fmt.Errorf("read %s: %w", path, err)
+		return 0, "", err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, "", fmt.Errorf("read %s: %w", path, err)
+		return 0, "", err
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return 0, "", fmt.Errorf("read %s: %w", path, err)
-	}
-	return resp.StatusCode, string(body), nil
+	return resp.StatusCode, string(body), errors.Join(err, resp.Body.Close())
 }

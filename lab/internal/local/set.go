@@ -28,9 +28,6 @@ type Set struct {
 // minute, or ctx ends, all are killed, and the error says which one it was and what it said last. Later ctx has no
 // effect on the set; [Set.Stop] ends it.
 func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("%d replicas of %s: at least 1 is needed", n, spec.Service)
-	}
 	s := &Set{
 		spec:   spec.withDefaults(),
 		client: &http.Client{Transport: &http.Transport{}, Timeout: readyTimeout},
@@ -68,13 +65,15 @@ func (s *Set) Replicas() []*Replica { return s.replicas }
 
 // Ready returns the replicas with an API that take requests.
 func (s *Set) Ready() []Status {
-	list := make([]Status, 0, len(s.replicas))
+	return slices.DeleteFunc(s.Statuses(), func(one Status) bool { return !one.Ready || one.API == "" })
+}
+
+// Statuses returns what is known of the replicas at the moment, in the order of their names.
+func (s *Set) Statuses() (all []Status) {
 	for _, r := range s.replicas {
-		if st := r.Status(); st.Ready && st.API != "" {
-			list = append(list, st)
-		}
+		all = append(all, r.Status())
 	}
-	return list
+	return all
 }
 
 // Stop ends all replicas at once by SIGTERM and returns when they have ended. One that does not end within 25 s, more

@@ -3,7 +3,6 @@
 package patroni
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,10 +93,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 // folder makes a folder of the servers' user.
 func (c *Cluster) folder(name string) (string, error) {
 	dir := filepath.Join(c.dir, name)
-	if err := errors.Join(os.Mkdir(dir, 0o700), c.user.Own(dir)); err != nil {
-		return "", fmt.Errorf("make the folder of %s: %w", name, err)
-	}
-	return dir, nil
+	return dir, errors.Join(os.Mkdir(dir, 0o700), c.user.Own(dir))
 }
 
 // program returns what runs one of the programs in a folder, which goes with this process.
@@ -182,7 +177,7 @@ func (c *Cluster) Move(ctx context.Context, a fault.Action, lost func(at time.Ti
 		}
 	} else if err = primary.crash(ctx); err == nil {
 		lost(at)
-		if err = standby.await(ctx, "primary"); err == nil {
+		if err = until(ctx, func(ctx context.Context) error { return standby.is(ctx, "primary") }); err == nil {
 			err = primary.Restart(ctx)
 		}
 	}
@@ -197,17 +192,25 @@ const settleLimit = time.Minute
 
 // roles returns the members when one is the primary and the other one its synchronous standby.
 func (c *Cluster) roles(ctx context.Context) (primary, standby *member, err error) {
+	primary, standby = c.members[0], c.members[1]
+	err = until(ctx, func(ctx context.Context) error {
+		err := errors.Join(primary.is(ctx, "primary"), standby.is(ctx, "synchronous"))
+		if err != nil {
+			primary, standby = standby, primary
+		}
+		return err
+	})
+	return primary, standby, err
+}
+
+// until asks again and again until there is no error, or settleLimit has passed.
+func until(ctx context.Context, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	for {
-		for i, one := range c.members {
-			other := c.members[1-i]
-			if err = errors.Join(one.is(ctx, "primary"), other.is(ctx, "synchronous")); err == nil {
-				return one, other, nil
-			}
-		}
-		if !fault.Wait(ctx, 50*time.Millisecond) {
-			return nil, nil, fmt.Errorf("patroni has no primary with a synchronous standby: %w", err)
+		err := ask(ctx)
+		if err == nil || !fault.Wait(ctx, 20*time.Millisecond) {
+			return err
 		}
 	}
 }
@@ -290,21 +293,6 @@ func (m *member) is(ctx context.Context, role string) error {
 	return ask(ctx, address(m.rest)+"/"+role)
 }
 
-// await returns when the member has the role.
-func (m *member) await(ctx context.Context, role string) error {
-	ctx, cancel := context.WithTimeout(ctx, settleLimit)
-	defer cancel()
-	for {
-		err := m.is(ctx, role)
-		if err == nil {
-			return nil
-		}
-		if !fault.Wait(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("%s does not become %s: %w", m.name, role, err)
-		}
-	}
-}
-
 // handOver asks Patroni for a switchover and returns when it is done.
 func (m *member) handOver(ctx context.Context, to *member) error {
 	body := fmt.Sprintf(`{"leader":%q,"candidate":%q}`, m.name, to.name)
@@ -316,20 +304,17 @@ func (m *member) crash(ctx context.Context) error {
 	if err := m.Crash(); err != nil {
 		return err
 	}
+	var pid int
 	text, err := os.ReadFile(filepath.Join(m.data(), "postmaster.pid"))
-	if err != nil {
-		return fmt.Errorf("find the server of %s: %w", m.name, err)
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &pid) // the first line
 	}
-
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	pid, err := strconv.Atoi(string(line))
 	if err == nil {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	if err != nil {
 		return fmt.Errorf("kill the server of %s: %w", m.name, err)
 	}
-
 	for !guard.IsFree(ctx, m.Port()) {
 		if !fault.Wait(ctx, time.Millisecond) {
 			return ctx.Err()
@@ -345,21 +330,17 @@ func request(ctx context.Context, method, url string, body io.Reader) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", url, err)
+		return err
 	}
 
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", url, err)
+		return err
 	}
-
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("ask %s: %w", url, err)
+	text, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s: %.200s", url, resp.Status, text)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", url, resp.Status, bytes.TrimSpace(text[:min(len(text), 200)]))
-	}
-	return nil
+	return err
 }

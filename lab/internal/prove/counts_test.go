@@ -64,35 +64,6 @@ func TestCountModel(t *testing.T) {
 	}
 }
 
-// Of requests that share a key one counts, and what is unknown may be applied or not.
-func TestCountSums(t *testing.T) {
-	t.Parallel()
-	again := op(2, 3, done, add(5), values(5))
-	again.Aside = true
-	last := func(value int64) (read ops) {
-		read = ops{op(8, 9, done, add(), values(value))}
-		read[0].Client = settling
-		return read
-	}
-	first, unknown := op(0, 1, done, add(5, 2), values(5, 7)), op(4, 5, lost, add(10), nil)
-	reset := op(6, 7, lost, countChange{amounts: values(0), set: true}, nil)
-	for name, tc := range map[string]struct {
-		ops  ops
-		adds bool
-	}{
-		"exact":                {append(last(7), first, again), true},
-		"a key counted twice":  {append(last(12), first, again), false},
-		"unknown and applied":  {append(last(17), first, unknown), true},
-		"unknown, not applied": {append(last(7), first, unknown), true},
-		"unknown and half":     {append(last(12), first, unknown), false},
-		"a reset ends a sum":   {append(last(12), first, reset), true},
-	} {
-		if got := tally(tc.ops)["k"].adds(); got != tc.adds {
-			t.Errorf("%s: it adds up: %t, want %t", name, got, tc.adds)
-		}
-	}
-}
-
 // No caller may be told OUTCOME_UNKNOWN where the database comes back in time.
 func TestCountOutcomes(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -155,61 +154,4 @@ func (w *counts) repeat(ctx context.Context, client int, random *rand.Rand) bool
 		w.again++
 	}
 	return true
-}
-
-// countSum holds what a counter's answers add up to.
-type countSum struct {
-	known   int64
-	unknown []int64 // amounts of changes that may have been applied
-	set     bool    // it was given a value, so there is no sum
-	read    bool    // at the end
-	last    int64   // as it was read
-}
-
-// tally adds the answers up by counter. Of those that share a key one counts.
-func tally(ops []history.Op) map[string]*countSum {
-	sums := map[string]*countSum{}
-	for _, op := range ops {
-		in, ok := op.Input.(countChange)
-		if !ok || op.Aside {
-			continue
-		}
-		s := sums[op.Key]
-		if s == nil {
-			s = &countSum{}
-			sums[op.Key] = s
-		}
-
-		sum := int64(0)
-		for _, amount := range in.amounts {
-			sum += amount
-		}
-		switch {
-		case op.Outcome == targets.OK && len(in.amounts) == 0:
-			if values, _ := op.Output.([]int64); op.Client == settling && len(values) == 1 {
-				s.read, s.last = true, values[0]
-			}
-		case in.set:
-			s.set = true
-		case op.Outcome == targets.OK:
-			s.known += sum
-		case op.Outcome == targets.Unknown && sum != 0:
-			s.unknown = append(s.unknown, sum)
-		}
-	}
-	return sums
-}
-
-// adds reports whether the last value is the sum of what was applied, and of none, some or all that may have been.
-func (s *countSum) adds() bool {
-	if s.set {
-		return true
-	}
-	possible := map[int64]bool{s.known: true}
-	for _, amount := range s.unknown {
-		for _, sum := range slices.Collect(maps.Keys(possible)) {
-			possible[sum+amount] = true
-		}
-	}
-	return possible[s.last]
 }

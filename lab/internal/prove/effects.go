@@ -50,6 +50,9 @@ const (
 	resolvedTotal = "rowlock_outcome_resolved_total"
 	// outcomes names the check of what callers are told OUTCOME_UNKNOWN of.
 	outcomes = "outcomes"
+	// servedAgain and lossNoticed name checks of failovers.
+	servedAgain = "served again"
+	lossNoticed = "loss noticed"
 )
 
 func did(a fault.Action, least int) effect { return effect{string(a), least} }
@@ -154,7 +157,7 @@ func (p *prover) without(ops []history.Op, changes func(history.Op) bool) (all [
 				first = op.Return - at
 			}
 		}
-		all = append(all, first)
+		all = append(all, round(first))
 	}
 	return all
 }
@@ -166,42 +169,30 @@ const (
 	longestNotice = 15 * time.Second
 )
 
-// servedAgain demands that changes were acknowledged soon after each failover.
-func servedAgain(without []time.Duration, servers Servers) Check {
+// judgeOutages demands that changes were acknowledged soon after each failover.
+func judgeOutages(without []time.Duration, servers Servers) Check {
 	limit := longestOutage
 	if servers == Managed {
 		limit += longestNotice
 	}
 	ok := !slices.Contains(without, 0) && slices.Max(without) <= limit
-	return check("served again", ok, "without service %s", list(without))
+	return check(servedAgain, ok, "without service %v", without)
 }
 
-// lossTellers lists the checks that say what was lost. The others may fail for other reasons.
-func lossTellers() []string {
-	return []string{linearizable, "sums", sameAnswers, "one charge", "ids", "worked once"}
-}
-
-// noticed returns which checks tell of lost changes, and the demands that replace the checks of a service that must
-// lose some: that one of them does, and that no answer was INTERNAL.
-func noticed(checks []Check, codes map[string]int) (names []string, demands []Check) {
+// noticed returns the demands that replace the checks of a service that must lose changes: that one of them tells of
+// it, and that no answer was INTERNAL.
+func noticed(checks []Check, codes map[string]int) []Check {
+	// The others may fail for other reasons.
+	tellers := []string{linearizable, "sums", sameAnswers, "one charge", "ids", "worked once"}
 	var found []string
 	for _, one := range checks {
-		if !one.OK && slices.Contains(lossTellers(), one.Name) {
-			names, found = append(names, one.Name), append(found, one.Name+": "+one.Detail)
+		if !one.OK && slices.Contains(tellers, one.Name) {
+			found = append(found, one.Name+": "+one.Detail)
 		}
 	}
 	internal := codes[string(rowlock.ErrInternal)]
-	return names, []Check{
-		check("loss noticed", len(names) > 0, "%d checks tell of it: %s", len(names), strings.Join(found, "; ")),
+	return []Check{
+		check(lossNoticed, len(found) > 0, "%d checks tell of it: %s", len(found), strings.Join(found, "; ")),
 		check("answers", internal == 0, "%d INTERNAL", internal),
 	}
-}
-
-// list returns durations in a row.
-func list(all []time.Duration) string {
-	words := make([]string, len(all))
-	for i, one := range all {
-		words[i] = round(one).String()
-	}
-	return strings.Join(words, ", ")
 }

@@ -172,12 +172,12 @@ func (s *subject) look(ctx context.Context) {
 }
 
 // account checks the outcome of the attacks on the service, and that they did not slow the normal clients down.
-func (v *victim) account(ctx context.Context, w Window, f *findings, r *ServiceResult) {
+func (v *victim) account(ctx context.Context, w Window, f *findings) {
 	attacks := v.begun + w.Events[0].At
-	_, r.Calm, _ = times(between(f.ops, v.begun+quiet, attacks))
-	_, r.Attacked, _ = times(between(f.ops, attacks, attacks+w.Events[0].For))
-	f.addf(isolated, r.Attacked < lockWait, "p99 %s, before the attacks %s; below %s",
-		round(r.Attacked), round(r.Calm), round(lockWait))
+	_, calm, _ := times(between(f.ops, v.begun+quiet, attacks))
+	_, attacked, _ := times(between(f.ops, attacks, attacks+w.Events[0].For))
+	f.addf(isolated, attacked < lockWait, "p99 %s, before the attacks %s; below %s",
+		round(attacked), round(calm), lockWait)
 	f.addf("memory", v.memory <= mostMemory, "%.0f MiB in the largest replica, at most %d",
 		v.memory/(1<<20), mostMemory>>20)
 	f.addf("idle in transaction", v.idle <= mostIdle, "%s at most", round(v.idle))

@@ -28,7 +28,7 @@ const (
 	// keyLife is the lifetime of an idempotency key in a run, IDEMPOTENCY_TTL: longer than a request takes, and short
 	// enough that keys end within a window.
 	keyLife = 5 * time.Second
-	// lockWait is the longest wait for a lock, LOCK_WAIT and DB_LOCK_TIMEOUT, but in windows that say another.
+	// lockWait is the longest wait for a lock, LOCK_WAIT and DB_LOCK_TIMEOUT. Window citus-grow has a longer one.
 	lockWait = 1500 * time.Millisecond
 )
 
@@ -360,7 +360,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 
 	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its row;
 	// one that the service itself settled is dated later. The check of the history covers payments in between.
-	surely := keyLife - w.lockWait - history.ClockSlack
+	surely := keyLife - lockWait - history.ClockSlack
 	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
 	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
 			count(*) FILTER (WHERE since < $2 * interval '1 microsecond' AND previous::text = ANY ($3)) AS early,

@@ -55,18 +55,11 @@ type ServiceResult struct {
 	P50        time.Duration  `json:"p50_ns"`
 	P99        time.Duration  `json:"p99_ns"`
 	Slowest    time.Duration  `json:"slowest_ns"`
-	// Calm and Attacked are the p99 before and during the attacks of window hostile; 0 in others.
-	Calm     time.Duration `json:"calm_p99_ns,omitempty"`
-	Attacked time.Duration `json:"attacked_p99_ns,omitempty"`
 
 	Recovery time.Duration        `json:"recovery_ns"`
 	Done     map[fault.Action]int `json:"done"`
 	// Signs counts what the window was to provoke.
 	Signs map[string]int `json:"signs,omitempty"`
-	// Without holds the time of each failover until a change was acknowledged again; 0 when none was.
-	Without []time.Duration `json:"without_service_ns,omitempty"`
-	// Noticed names the checks that fail where changes must be lost.
-	Noticed []string `json:"noticed,omitempty"`
 	// Checks are the demands on the service and on the fault.
 	Checks []Check `json:"checks"`
 }
@@ -192,16 +185,10 @@ func (w *WindowResult) lines() string {
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
 			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
 			round(s.P99), round(s.Slowest), s.Actions())
-
-		if s.Attacked > 0 {
-			lines[i] += fmt.Sprintf("; p99 %s under attack, %s before", round(s.Attacked), round(s.Calm))
-		}
-		if s.Without != nil {
-			lines[i] += "; without service " + list(s.Without)
-		}
-
-		if s.Noticed != nil {
-			lines[i] += "; the loss is noticed, as it must be, by " + strings.Join(s.Noticed, ", ")
+		for _, c := range s.Checks {
+			if slices.Contains([]string{isolated, servedAgain, lossNoticed}, c.Name) {
+				lines[i] += fmt.Sprintf("; %s: %s", c.Name, c.Detail)
+			}
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -226,17 +213,13 @@ var pageText string
 // WritePage writes the report as one HTML page that needs nothing else.
 func (r *Report) WritePage(out io.Writer) error {
 	tmpl := template.Must(template.New("page").Funcs(template.FuncMap{
-		"list":    list,
 		"seconds": func(d time.Duration) string { return round(d).String() },
 		"picture": func(path string) (string, error) {
 			text, err := os.ReadFile(path)
 			return string(text), err
 		},
 	}).Parse(pageText))
-	if err := tmpl.Execute(out, r); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+	return tmpl.Execute(out, r)
 }
 
 // Of returns what the window found of a service; nil where it took no part.

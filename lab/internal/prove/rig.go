@@ -235,11 +235,9 @@ func (p *prover) close(ctx context.Context) error {
 }
 
 // readFlips returns how often each replica became unready unexpectedly.
-func (s *subject) readFlips() []int {
-	all := s.Replicas.Replicas()
-	flips := make([]int, len(all))
-	for i, one := range all {
-		flips[i] = one.Status().Flips
+func (s *subject) readFlips() (flips []int) {
+	for _, one := range s.Replicas.Statuses() {
+		flips = append(flips, one.Flips)
 	}
 	return flips
 }
@@ -247,8 +245,8 @@ func (s *subject) readFlips() []int {
 // metric returns the sum of a metric of the service's replicas, and the largest value. A
 // replica that is dead has none.
 func (s *subject) metric(ctx context.Context, name string) (sum, most float64) {
-	for _, one := range s.Replicas.Replicas() {
-		value, _ := local.Metric(ctx, one.Status().Admin, name)
+	for _, one := range s.Replicas.Statuses() {
+		value, _ := local.Metric(ctx, one.Admin, name)
 		sum, most = sum+value, max(most, value)
 	}
 	return sum, most

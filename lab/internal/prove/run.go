@@ -1,7 +1,6 @@
 package prove
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -166,7 +165,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 // take makes the clients of every service that takes part in the window.
 func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err error) {
 	for _, s := range p.subjects {
-		if !w.has(s) {
+		if !w.Has(s.Name) || s.Maria != nil && !w.shape.maria {
 			continue
 		}
 		if w.shape.environ != nil {
@@ -179,9 +178,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		normal := site{
 			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
-			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
-
 		normal.resolved, _ = s.metric(ctx, resolvedTotal)
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err
@@ -289,22 +286,15 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	}
 
 	s.clients.check(ctx, &found)
-	if settled == nil {
-		found.addf("settled", true, "everything")
-	} else {
-		found.addf("settled", false, "%v", settled)
-	}
-
+	found.addf("settled", settled == nil, "%v", settled)
 	result.summarize(found.ops)
-	result.Without = p.without(found.ops, s.kind.changes)
 	if w.Loses {
-		result.Noticed, found.checks = noticed(found.checks, result.Codes)
+		found.checks = noticed(found.checks, result.Codes)
 	} else if len(p.outages) > 0 {
-		found.checks = append(found.checks, servedAgain(result.Without, w.Servers()))
+		found.checks = append(found.checks, judgeOutages(p.without(found.ops, s.kind.changes), w.Servers()))
 	}
-
 	if s.attacked != nil {
-		s.attacked.account(ctx, w, &found, &result)
+		s.attacked.account(ctx, w, &found)
 	}
 	result.Checks = slices.Concat(found.checks, w.judge(result, flips), w.judgeEffects(result))
 	return result, found.err

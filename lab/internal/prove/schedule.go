@@ -39,8 +39,6 @@ type shape struct {
 	// only names the service that takes part alone, "" is all, and environ what its replicas are started with.
 	only    string
 	environ map[string]string
-	// lockWait is the longest wait for a lock where it is not that of other windows, as environ says.
-	lockWait time.Duration
 	// servers are the window's own; with "" it runs on the servers of the run. A window with its own servers runs only
 	// when it is named.
 	servers Servers
@@ -67,7 +65,7 @@ const (
 	// Managed are a primary and a synchronous standby that an HA manager runs.
 	Managed Servers = "managed"
 	// Distributed are a Citus coordinator and two workers. All windows that need them run on the same.
-	Distributed Servers = "distributed"
+	Distributed Servers = "citus"
 )
 
 // plan returns the events of a window of length l; a double dose has more of them, or longer ones.
@@ -183,32 +181,21 @@ func paired() []shape {
 	}
 }
 
-// Names lists the windows of a run for which none is named.
-func Names() []string { return names(usual()) }
-
-// NamedOnly lists the windows that run only when they are named.
-func NamedOnly() []string { return names(paired()) }
-
-// OnCitus lists the windows that run only on a Citus cluster.
-func OnCitus() []string { return names(distributed()) }
-
-// AllNames lists all windows.
-func AllNames() []string { return names(shapes()) }
-
-func names(shapes []shape) []string {
-	list := make([]string, len(shapes))
-	for i, s := range shapes {
-		list[i] = s.name
+// Names lists all windows, those of a run for which none is named first.
+func Names() (list []string) {
+	for _, s := range shapes() {
+		list = append(list, s.name)
 	}
 	return list
 }
 
-// chosen reports whether the window is among those named. A usual run names none.
+// chosen reports whether the window is among those named, by its name or with all that run on such servers. A usual run
+// names none.
 func (s shape) chosen(names []string) bool {
 	if len(names) == 0 {
 		return s.servers == ""
 	}
-	return slices.Contains(names, s.name)
+	return slices.Contains(names, s.name) || slices.Contains(names, string(s.servers))
 }
 
 // quiet is the part of a window, at its start and its end, without faults: the load
@@ -313,8 +300,8 @@ func Parts(names []string) (n int) {
 // longer. The same seed gives the same schedule of a window, whichever others are named.
 func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	for _, name := range names {
-		if all := AllNames(); !slices.Contains(all, name) {
-			return nil, fmt.Errorf("there is no fault %q; there is %s", name, strings.Join(all, ", "))
+		if !slices.ContainsFunc(shapes(), func(s shape) bool { return s.chosen([]string{name}) }) {
+			return nil, fmt.Errorf("there is no fault %q; there is %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	var windows []Window
@@ -339,12 +326,9 @@ func (w Window) doubled(seed uint64) Window {
 	return w.shape.window(seed, w.For/time.Duration(max(w.shape.parts, 1)), 2*w.Dose)
 }
 
-// Needs returns the name of the service that takes part alone, "" where all do.
-func (w Window) Needs() string { return w.shape.only }
-
-// has reports whether the service takes part.
-func (w Window) has(s *subject) bool {
-	return (s.Maria == nil || w.shape.maria) && (w.shape.only == "" || w.shape.only == s.Name)
+// Has reports whether the service takes part.
+func (w Window) Has(service string) bool {
+	return (w.shape.only == "" || w.shape.only == service) && (w.Servers() != Distributed || kinds[service].citus != nil)
 }
 
 // Servers returns which servers the window needs for itself, "" for none.
@@ -393,9 +377,6 @@ type onCitus struct {
 	writes []string
 }
 
-// RunsOnCitus reports whether the service takes part in the windows on a Citus cluster.
-func RunsOnCitus(name string) bool { return kinds[name].citus != nil }
-
 // forCitus returns the kind as it is on a Citus cluster.
 func (k kind) forCitus() kind {
 	k.open, k.writes, k.prepare = k.citus.open, k.citus.writes, nil
@@ -427,8 +408,8 @@ func distributed() []shape {
 		},
 		{
 			// Writers wait while their shard moves: on a busy machine for longer than in other windows, and no request may fail.
-			name: windowCitusGrow, parts: 2, events: exactly(1, fault.AddWorker), lockWait: longestMove,
-			environ: map[string]string{"DB_LOCK_TIMEOUT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "2400ms"},
+			name: windowCitusGrow, parts: 2, events: exactly(1, fault.AddWorker),
+			environ: map[string]string{"DB_LOCK_TIMEOUT": "2s", "DB_STATEMENT_TIMEOUT": "2400ms"},
 			effects: []effect{did(fault.AddWorker, 1), did(fault.MoveShard, 2)},
 		},
 	}
@@ -438,9 +419,6 @@ func distributed() []shape {
 	}
 	return shapes
 }
-
-// longestMove is the time that writers may wait for a shard that moves.
-const longestMove = 2 * time.Second
 
 // recovered demands that no transaction stays prepared when the faults have ended.
 func (p *prover) recovered(ctx context.Context) ([]Check, error) {

@@ -27,15 +27,15 @@ func TestScheduleBySeed(t *testing.T) {
 		return lines
 	}
 	all := schedule(7)
-	if len(all) != len(Names()) || !slices.Equal(all, schedule(7)) {
+	if len(all) != len(usual()) || !slices.Equal(all, schedule(7)) {
 		t.Error("the same seed gives another schedule")
 	}
 	if slices.Equal(all, schedule(8)) {
 		t.Error("another seed gives the same schedule")
 	}
-	for i, name := range Names() {
-		if alone := schedule(7, name); len(alone) != 1 || alone[0] != all[i] {
-			t.Errorf("%s alone is another window", name)
+	for i, s := range usual() {
+		if alone := schedule(7, s.name); len(alone) != 1 || alone[0] != all[i] {
+			t.Errorf("%s alone is another window", s.name)
 		}
 	}
 	_, err := Schedule(7, time.Minute, []string{"earthquake"})

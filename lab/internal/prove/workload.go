@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -51,14 +50,11 @@ type kind struct {
 // processors to others.
 func (k kind) slots() int { return cmp.Or(k.inFlight, 32) }
 
-// kinds holds every service that has a workload.
+// kinds holds every service that is proven.
 var kinds = map[string]kind{}
 
-// register adds a service to kinds, and returns true, for a variable.
-func register(name string, k kind) bool { //nolint:unparam // it stands in the declaration of a variable
-	for i := range k.mutants {
-		k.mutants[i].Service = name
-	}
+// register adds a service to kinds. Its result has no meaning: it lets a file register at package level.
+func register(name string, k kind) bool { //nolint:unparam // a variable needs a value
 	kinds[name] = k
 	return true
 }
@@ -92,8 +88,6 @@ type site struct {
 	prefix  string    // of the names of its keys
 	maria   bool      // the service is on MariaDB
 	db      *sqldb.DB // the service's database, by an administrator
-	// lockWait is the longest wait for a lock of the replicas.
-	lockWait time.Duration
 	// resolved is how many lost answers the replicas had resolved before the window.
 	resolved float64
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
@@ -311,7 +305,10 @@ func (m Mutant) File() string { return path.Join("lab", "mutants", m.Name+".diff
 // Mutants returns the mistakes that the proof must find.
 func Mutants() (all []Mutant) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		all = append(all, kinds[name].mutants...)
+		for _, one := range kinds[name].mutants {
+			one.Service = name
+			all = append(all, one)
+		}
 	}
 	return all
 }

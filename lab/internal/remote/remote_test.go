@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -33,12 +32,7 @@ func role(t *testing.T, dsn, attributes string) string {
 
 func do(t *testing.T, dsn, statement string) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	err := local.WithConn(ctx, dsn, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err
-	})
-	if err != nil {
+	if err := local.Send(context.WithoutCancel(t.Context()), dsn, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -116,7 +110,7 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := session.Schema(local.Schema{Name: "counts"})
-	if _, err := local.Prepare(t.Context(), session.Admin, schema); err != nil {
+	if _, _, err := local.Prepare(t.Context(), session.Admin, schema); err != nil {
 		t.Fatal(err)
 	}
 	var lasting int

@@ -15,7 +15,7 @@ const Counts = "counts"
 
 var _ = register(Service{
 	Name: Counts, Image: "rowlock/count-processing-service", Port: 8083, InternalPath: "/api/v1/internal",
-	Tables: []string{"counts.count_values", "counts.idempotency_keys", "counts.slots"}, Engines: []string{PostgreSQL},
+	Engines: []string{PostgreSQL},
 	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
 		` curl -s -X POST URL/api/v1/counts/apples/increase`,
 	TryPrints: []string{`{"itemId":"apples","value":1}`, `{"itemId":"apples","value":2}`},

@@ -1,5 +1,5 @@
 // Package targets registers the services for the lab's tools. The file of a
-// service has its row (image, port, tables, a first call) and its workload:
+// service has its row (image, port, a first call) and its workload:
 // operations sent by the typed clients, and the sums that must come out.
 //
 // [Check] sends concurrent requests and compares their results with what the

@@ -43,8 +43,6 @@ type Report struct {
 	NotApplied map[string]int `json:"not_applied"`
 	Unknown    map[string]int `json:"unknown"`
 	Wrong      map[string]int `json:"wrong"`
-	// Redials counts refused connections, which are tried again.
-	Redials int64 `json:"redials"`
 	// Stored is how many operations the service holds at the end.
 	Stored int `json:"stored"`
 	// Fault is empty when the sums are right and nothing was wrong; otherwise it says what is wrong.
@@ -95,7 +93,6 @@ func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sumTimeout)
 	defer cancel()
 	r.compare(ctx, w)
-	r.Redials = t.redials.Load()
 	return r, nil
 }
 

@@ -18,7 +18,7 @@ const Events = "events"
 
 var _ = register(Service{
 	Name: Events, Image: "rowlock/events", Port: 8085, HistorySchema: "events_meta",
-	Tables: []string{"events.events", "events.status"}, Engines: []string{PostgreSQL, MySQL}, Worker: "work",
+	Engines: []string{PostgreSQL, MySQL}, Worker: "work",
 	Try:       `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
 	TryPrints: []string{`{"count":2}`}, Asks: []string{"URL/events"},
 }, openEvents)

@@ -15,7 +15,7 @@ import (
 const Iidy = "iidy"
 
 var _ = register(Service{
-	Name: Iidy, Image: "rowlock/iidy", Port: 8084, Tables: []string{"iidy.lists"}, Engines: []string{PostgreSQL},
+	Name: Iidy, Image: "rowlock/iidy", Port: 8084, Engines: []string{PostgreSQL},
 	Try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
 		` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
 	TryPrints: []string{"ADDED 2\na.txt 0\nb.txt 0\n", "ADDED 0\na.txt 0\nb.txt 0\n"},

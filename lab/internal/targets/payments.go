@@ -16,7 +16,6 @@ const Payments = "payments"
 
 var _ = register(Service{
 	Name: Payments, Image: "rowlock/payments", Port: 8082,
-	Tables:  []string{"payments.payments", "payments.processor_charges", "payments.idempotency_records"},
 	Engines: []string{PostgreSQL}, SecondPool: 2,
 	Environ: map[string]string{"FINGERPRINT_SECRET": "a secret of the lab, long enough"}, Secret: "FINGERPRINT_SECRET",
 	Try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +

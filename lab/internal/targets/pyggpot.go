@@ -18,8 +18,7 @@ import (
 const Pyggpot = "pyggpot"
 
 var _ = register(Service{
-	Name: Pyggpot, Image: "rowlock/pyggpot", Port: 8081, Tables: []string{"pyggpot.pot", "pyggpot.coin"},
-	Engines: []string{PostgreSQL},
+	Name: Pyggpot, Image: "rowlock/pyggpot", Port: 8081, Engines: []string{PostgreSQL},
 	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
 		` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
 		` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,

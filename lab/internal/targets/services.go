@@ -21,8 +21,6 @@ type Service struct {
 	InternalPath string
 	// HistorySchema holds goose_db_version where that is not the service's own schema.
 	HistorySchema string
-	// Tables are its tables with their schema. The first one holds what the service is about.
-	Tables []string
 	// Engines are the databases that it runs on: PostgreSQL, MySQL.
 	Engines []string
 	// Worker is the command that runs its workers; empty for none.

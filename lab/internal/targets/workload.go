@@ -116,7 +116,6 @@ type transport struct {
 
 	// redialFor is the time for which a refused connection is tried again; a refused one carried nothing.
 	redialFor time.Duration
-	redials   atomic.Int64
 	// perConnection is after how many requests one connection is closed, so that the load finds new replicas; 0 for never.
 	perConnection int64
 	requests      atomic.Int64
@@ -143,7 +142,6 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !refused(err) || time.Now().After(deadline) {
 			return resp, err
 		}
-		t.redials.Add(1)
 		select {
 		case <-time.After(redialWait):
 		case <-req.Context().Done():
