@@ -21,6 +21,7 @@ import (
 // Defines values for BatchAction.
 const (
 	BatchActionClaim     BatchAction = "claim"
+	BatchActionDelete    BatchAction = "delete"
 	BatchActionExtend    BatchAction = "extend"
 	BatchActionIncrement BatchAction = "increment"
 	BatchActionRelease   BatchAction = "release"
@@ -30,6 +31,8 @@ const (
 func (e BatchAction) Valid() bool {
 	switch e {
 	case BatchActionClaim:
+		return true
+	case BatchActionDelete:
 		return true
 	case BatchActionExtend:
 		return true
@@ -60,6 +63,7 @@ func (e ItemAction) Valid() bool {
 // Defines values for ChangeItemsParamsAction.
 const (
 	ChangeItemsParamsActionClaim     ChangeItemsParamsAction = "claim"
+	ChangeItemsParamsActionDelete    ChangeItemsParamsAction = "delete"
 	ChangeItemsParamsActionExtend    ChangeItemsParamsAction = "extend"
 	ChangeItemsParamsActionIncrement ChangeItemsParamsAction = "increment"
 	ChangeItemsParamsActionRelease   ChangeItemsParamsAction = "release"
@@ -69,6 +73,8 @@ const (
 func (e ChangeItemsParamsAction) Valid() bool {
 	switch e {
 	case ChangeItemsParamsActionClaim:
+		return true
+	case ChangeItemsParamsActionDelete:
 		return true
 	case ChangeItemsParamsActionExtend:
 		return true
@@ -106,6 +112,7 @@ type Changed struct {
 	Incremented *int64              `json:"incremented,omitempty"`
 	Extended    *int64              `json:"extended,omitempty"`
 	Released    *int64              `json:"released,omitempty"`
+	Deleted     *int64              `json:"deleted,omitempty"`
 	Claim       *openapi_types.UUID `json:"claim,omitempty"`
 	LeaseUntil  *time.Time          `json:"lease_until,omitempty"`
 	Listentries *[]Entry            `json:"listentries,omitempty"`
@@ -440,7 +447,7 @@ type ClientInterface interface {
 	// ChangeItemsWithBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
@@ -455,7 +462,7 @@ type ClientInterface interface {
 	// ChangeItems Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
@@ -470,7 +477,7 @@ type ClientInterface interface {
 	// ChangeItemsWithTextBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
@@ -631,7 +638,7 @@ func (c *Client) ListItems(ctx context.Context, list List, params *ListItemsPara
 // ChangeItemsWithBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
@@ -656,7 +663,7 @@ func (c *Client) ChangeItemsWithBody(ctx context.Context, list List, params *Cha
 // ChangeItems Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
@@ -681,7 +688,7 @@ func (c *Client) ChangeItems(ctx context.Context, list List, params *ChangeItems
 // ChangeItemsWithTextBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them. A batch is applied all or nothing: one invalid item fails it, and the error names its
+// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
 // line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns

@@ -56,12 +56,12 @@ type NewCard struct {
 
 // NewPayment defines model for NewPayment.
 type NewPayment struct {
-	// RideId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
-	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
+	// RideId An id chosen by the client. Refused if its digits hold the number of the request's card, or if all of it is a
+	// card number: 13 to 19 digits and separators, of an issuer's range, that pass the Luhn check.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
-	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
+	// RiderId An id chosen by the client. Refused if its digits hold the number of the request's card, or if all of it is a
+	// card number: 13 to 19 digits and separators, of an issuer's range, that pass the Luhn check.
 	RiderId Reference `json:"rider_id"`
 
 	// Amount In minor units, as digits; 1250 is 12.50 euros in EUR and 1250 yen in JPY.
@@ -78,12 +78,12 @@ type NewPayment struct {
 type Payment struct {
 	Id openapi_types.UUID `json:"id"`
 
-	// RideId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
-	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
+	// RideId An id chosen by the client. Refused if its digits hold the number of the request's card, or if all of it is a
+	// card number: 13 to 19 digits and separators, of an issuer's range, that pass the Luhn check.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
-	// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
+	// RiderId An id chosen by the client. Refused if its digits hold the number of the request's card, or if all of it is a
+	// card number: 13 to 19 digits and separators, of an issuer's range, that pass the Luhn check.
 	RiderId  Reference `json:"rider_id"`
 	Amount   int64     `json:"amount"`
 	Currency string    `json:"currency"`
@@ -130,8 +130,8 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
-// Reference An id chosen by the client. Refused if it contains a card number: 13 to 19 digits that pass the Luhn check,
-// separated by anything except letters. UUIDs and dates such as 2026-11-22 are ignored.
+// Reference An id chosen by the client. Refused if its digits hold the number of the request's card, or if all of it is a
+// card number: 13 to 19 digits and separators, of an issuer's range, that pass the Luhn check.
 type Reference = string
 
 // IdempotencyKey defines model for IdempotencyKey.
@@ -182,7 +182,7 @@ type ListPaymentsParams struct {
 // CreatePaymentParams defines parameters for CreatePayment.
 type CreatePaymentParams struct {
 	// IdempotencyKey 1 to 255 printable ASCII characters, bare or quoted (RFC 9651); "abc" and abc are the same key. Use a new key for
-	// each payment, and the same key for each repeat. Like a Reference, it must not contain a card number.
+	// each payment, and the same key for each repeat. Like a Reference, it must not hold a card number.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
