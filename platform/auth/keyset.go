@@ -41,8 +41,8 @@ type keySet struct {
 }
 
 // find returns the key with the ID. If the key is unknown, find has the keys fetched, at most once per pause for all
-// requests, and waits for them up to patience or until ctx ends. At most mostWaiting requests wait; others are refused. A key
-// that a fetch has not found is bad only if the fetch began after the request: a client does not repeat a 401.
+// requests, and waits for them up to patience or until ctx ends. At most mostWaiting requests wait; others are refused.
+// A key that a fetch has not found is bad only if the fetch began after the request: a client does not repeat a 401.
 func (s *keySet) find(ctx context.Context, id string) (key jose.JSONWebKey, why reason) {
 	if key, ok := s.get(id); ok {
 		return key, ""

@@ -135,7 +135,8 @@ func TestExemplars(t *testing.T) {
 	f.handle(http.MethodGet, "/a/:id", answer)
 	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+sampled+"-00f067aa0ba902b7-01")
 	f.do(t, "GET", "/a/x", "", "Traceparent", "00-"+unsampled+"-00f067aa0ba902b7-00")
-	admin := NewAdmin(AdminConfig{Gatherer: f.registry, Readiness: NewReadiness(there, slog.New(slog.DiscardHandler))}, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	admin := NewAdmin(AdminConfig{Gatherer: f.registry, Readiness: NewReadiness(there, log)}, log)
 	for accept, want := range map[string]bool{
 		"application/openmetrics-text;version=1.0.0": true, "text/plain;version=0.0.4": false,
 	} {

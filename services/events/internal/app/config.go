@@ -43,8 +43,8 @@ func (c Config) Validate(f *config.Faults) {
 	}
 }
 
-// Workers returns how many transactions a process runs at once: it leaves a connection to probes and metrics if the pool
-// has two or more.
+// Workers returns how many transactions a process runs at once: it leaves a connection to probes and metrics if the
+// pool has two or more.
 func (c Config) Workers() int { return min(c.WorkerConcurrency, max(c.DBMaxOpenConns-1, 1)) }
 
 // reservedConns is the number of connections in the pool that new events may not use: one for the lanes, one for reads

@@ -3,6 +3,7 @@ package payment_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ func TestCardNumbersAreNoKeys(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{
 		good: true, "4242-4242-4242-4242": true, "4242 4242 4242 4242": true, "4242/4242,,4242_4242": true,
-		"3782-822463-10005": true, "4222222222222": true, "-4242424242424242-": true, "4242\u00a04242\u20114242\u30004242": true,
+		"3782-822463-10005": true, "4222222222222": true, "-4242424242424242-": true,
+		"4242\u00a04242\u20114242\u30004242": true,
 		// A wrong check digit, another length, no issuer's range.
 		"4242424242424241": false, "424242424242": false, "42424242424242424242": false, "411111111111111112": false,
 		"1764300000000000003": false, "6304000000000000000": false, "": false, "-": false,
@@ -41,7 +43,7 @@ func TestIDsWithLongNumbers(t *testing.T) {
 		if _, err := payment.NewKey("", fmt.Sprintf("k-%d-%d", nanoseconds, i)); err != nil {
 			t.Fatal(nanoseconds, err)
 		}
-		if _, err := payment.NewRideID(fmt.Sprint(400_000_000_000_000_000 + int64(i)*7_919)); err != nil {
+		if _, err := payment.NewRideID(strconv.FormatInt(400_000_000_000_000_000+int64(i)*7_919, 10)); err != nil {
 			refused++
 		}
 	}
