@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func shop(value int) migrate.Source {
 	up := fmt.Sprintf("-- rowlock: compatible\n-- +goose Up\n"+
-		"CREATE TABLE shop.item (n int);\nINSERT INTO shop.item VALUES (%d);\n", value)
+		"CREATE TABLE shop.item (n int PRIMARY KEY);\nINSERT INTO shop.item VALUES (%d);\n", value)
 	return migrate.Source{Schema: "shop", FS: fstest.MapFS{"migrations/00001_item.sql": {Data: []byte(up)}}}
 }
 
