@@ -23,28 +23,43 @@ const (
 // nothing about a COMMIT.
 func postgresReply(answer *pq.Error) reply {
 	state := string(answer.Code)
-	reason := reasonOf(state)
 	return reply{
-		reason:     reason,
+		reason:     reasonOf(state),
 		sqlState:   state,
 		constraint: answer.Constraint,
 		inDoubt:    endsSession(answer),
 		unknown:    state == "40003" || state == "08007", // statement completion, transaction resolution unknown
 		readOnly:   state == stateReadOnlyTransaction,
-		refused:    reason == Other,
+		refused:    refusesLogin(state),
 	}
 }
 
-// endsSession reports whether an answer ends the session, or may do so: its severity, FATAL or PANIC, is in the
-// language of the server's lc_messages, and the driver drops the field that never is.
+// refusesLogin reports whether the answer to a login names what waiting does not repair. Poolers answer with other
+// states, such as XX000, when their own trouble may pass.
+func refusesLogin(state string) bool {
+	switch class(state) {
+	case "28", "3D", "42", "0A", "22": // login, database, right to connect, feature, value of a setting
+		return true
+	}
+	return false
+}
+
+// endsSession reports whether an answer ends the session. Its severity is in the language of the server's lc_messages,
+// and the driver drops the field that never is, so for a foreign text the state decides.
 func endsSession(answer *pq.Error) bool {
+	switch answer.Severity {
+	case "ERROR":
+		return false
+	case pqerror.SeverityFatal, pqerror.SeverityPanic:
+		return true
+	}
+
 	state := string(answer.Code)
 	switch class(state) {
 	case "58", "XX": // system error, internal error
 		return true
 	}
-	return strings.HasPrefix(state, "57P") || state == "25P03" || state == "25P04" || // timeouts of the transaction
-		answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic
+	return strings.HasPrefix(state, "57P") || state == "25P03" || state == "25P04" // timeouts of the transaction
 }
 
 // reasonOf returns the reason of a SQLSTATE of PostgreSQL.

@@ -100,15 +100,15 @@ func Classify(err error, sent bool) *Error {
 	}
 
 	r, ok := answered(err)
-	if !ok {
+	switch {
+	case !ok:
 		r.reason, ok = localReason(err)
 		r.inDoubt = true
+	case isType[*connectError](err) && r.reason != Overloaded:
+		r.reason = Connection // whatever the server has refused: no session, no change
 	}
 	if !ok {
 		return nil
-	}
-	if r.reason == Other && isType[*connectError](err) {
-		r.reason = Connection // whatever the server has refused: no session, no change
 	}
 
 	e := &Error{Outcome: NotApplied, Reason: r.reason, SQLState: r.sqlState, Constraint: r.constraint, err: err}
