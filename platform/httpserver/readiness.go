@@ -28,9 +28,9 @@ type Readiness struct {
 	missing  string
 	started  bool
 	draining bool
-	lost     bool // the database
-	failures int  // in a row
-	success  time.Time
+	lost     bool      // the database
+	failures int       // in a row
+	success  time.Time // when the last ping that succeeded began
 }
 
 // NewReadiness returns a Readiness that is not ready. ping must return when its context ends. log gets a line with the
@@ -101,21 +101,27 @@ func (r *Readiness) check(ctx context.Context) {
 		return // the ping was cancelled
 	}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.failures++
-		if !r.lost && r.failures >= failuresBeforeUnready && begin.Sub(r.success) > freshFor {
-			r.lost = true
-			r.log.WarnContext(ctx, "the database cannot be reached", slog.Any("error", err))
-		}
-		return
-	}
-
-	if r.lost {
-		r.lost = false
+	switch lost, changed := r.record(begin, err); {
+	case !changed:
+	case lost:
+		r.log.WarnContext(ctx, "the database cannot be reached", slog.Any("error", err))
+	default:
 		r.log.InfoContext(ctx, "the database answers again")
 	}
-	r.failures = 0
-	r.success = time.Now()
+}
+
+// record records the result of a ping that began at a time. It reports whether the database is lost, and whether that
+// is new.
+func (r *Readiness) record(begin time.Time, err error) (lost, changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.lost
+
+	if err == nil {
+		r.lost, r.failures, r.success = false, 0, begin
+	} else {
+		r.failures++
+		r.lost = before || r.failures >= failuresBeforeUnready && begin.Sub(r.success) > freshFor
+	}
+	return r.lost, r.lost != before
 }
