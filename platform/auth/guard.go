@@ -67,7 +67,8 @@ func (g *Guard) Refresh(ctx context.Context) {
 }
 
 // Authenticate returns the subject of the token in a request's header. Its error is a *problem.Error: 401
-// UNAUTHENTICATED, or 503 NOT_APPLIED if the token's key is unknown and the issuer is unavailable.
+// UNAUTHENTICATED, or 503 NOT_APPLIED if the token's key is unknown and the issuer is unavailable or was asked just
+// before.
 func (g *Guard) Authenticate(ctx context.Context, header http.Header) (subject string, err error) {
 	token, why := bearer(header)
 	if why == "" {

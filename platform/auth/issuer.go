@@ -108,7 +108,7 @@ func (i issuer) get(ctx context.Context, client *http.Client, address string, ds
 		return fmt.Errorf("%s is not fetched: keys must come over https", request.URL.Redacted())
 	}
 
-	if i.TokenFile != "" && (address == i.KeysURL || request.URL.Host == hostOf(i.Issuer)) {
+	if i.TokenFile != "" && (address == i.KeysURL || sameHost(request.URL, i.Issuer)) {
 		token, err := os.ReadFile(i.TokenFile)
 		if err != nil {
 			return fmt.Errorf("AUTH_TOKEN_FILE: %w", err)
@@ -131,11 +131,9 @@ func (i issuer) get(ctx context.Context, client *http.Client, address string, ds
 	return nil
 }
 
-// hostOf returns the host of a URL, with its port if it has one; "" if it cannot be read.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
+// sameHost reports whether an https URL and an address have the same host and port.
+func sameHost(u *url.URL, address string) bool {
+	other, err := url.Parse(address)
+	return err == nil && strings.EqualFold(u.Hostname(), other.Hostname()) &&
+		cmp.Or(u.Port(), "443") == cmp.Or(other.Port(), "443")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,18 @@ func TestTokenForTheIssuer(t *testing.T) {
 		})
 		if _, err := s.fetch(t.Context()); err != nil {
 			t.Errorf("%s: %v", token, err)
+		}
+	}
+}
+
+func TestSameHost(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"https://issuer": true, "https://ISSUER:443/a": true, "https://issuer:8443": false, "https://issuer.example": false,
+		"https://other": false, ":": false, "": false,
+	} {
+		if got := sameHost(&url.URL{Scheme: "https", Host: "issuer"}, address); got != want {
+			t.Errorf("%s: %t", address, got)
 		}
 	}
 }

@@ -37,7 +37,8 @@ type keySet struct {
 	known   map[string]jose.JSONWebKey
 	fetched time.Time // when the keys were last fetched
 	tried   time.Time // when the last attempt began
-	failed  error     // result of the last attempt
+	looked  time.Time // when the last attempt that has ended began
+	failed  error     // its result
 }
 
 // find returns the key with the ID. If the key is unknown, find has the keys fetched, at most once per pause for all
@@ -68,8 +69,11 @@ func (s *keySet) find(ctx context.Context, id string) (key jose.JSONWebKey, why 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != nil || s.tried.Before(asked) {
-		return key, reasonKeys // the issuer may have published it since
+	switch {
+	case s.failed != nil:
+		return key, reasonKeys
+	case s.looked.Before(asked):
+		return key, reasonUnseen // the issuer may have published it since
 	}
 	return key, reasonSignature
 }
@@ -113,7 +117,7 @@ func (s *keySet) end(found map[string]jose.JSONWebKey, err error) {
 	defer s.mu.Unlock()
 
 	before := s.failed
-	s.failed = err
+	s.failed, s.looked = err, s.tried
 	if err != nil {
 		s.metrics.issuer.Inc()
 		switch {

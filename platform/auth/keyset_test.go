@@ -87,7 +87,7 @@ func TestRotationDuringPause(t *testing.T) {
 		}
 		p.ids = []string{"a", "b"}
 		time.Sleep(pause / 2)
-		s.wantAll(t, "b", reasonKeys)
+		s.wantAll(t, "b", reasonUnseen)
 		time.Sleep(pause / 2)
 		s.wantAll(t, "b", "")
 	})
@@ -102,7 +102,7 @@ func TestFlood(t *testing.T) {
 			time.Sleep(pause)
 			s.wantAll(t, "x", reasonSignature)
 			time.Sleep(time.Millisecond)
-			s.wantAll(t, "y", reasonKeys)
+			s.wantAll(t, "y", reasonUnseen)
 		}
 		if p.fetches != 6 {
 			t.Errorf("%d fetches in six pauses", p.fetches)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rowlock/rowlock/platform/problem"
@@ -18,8 +19,13 @@ const (
 	reasonExpired   reason = "expired"
 	reasonEarly     reason = "early"
 	reasonKeys      reason = "keys"
+	reasonUnseen    reason = "unseen_key"
 	reasonPolicy    reason = "policy"
 )
+
+// ErrUnseenKey is the cause of a refusal of a token whose key the issuer did not publish a few seconds ago. It is no
+// failure of the service: any client can invent such a key.
+var ErrUnseenKey = errors.New("the token's key was not among the issuer's keys")
 
 // sentences returns all reasons with the sentence for the client.
 func sentences() map[reason]string {
@@ -32,8 +38,9 @@ func sentences() map[reason]string {
 		reasonAudience:  "The token is for another audience.",
 		reasonExpired:   "The token has expired.",
 		reasonEarly:     "The token is not valid yet.",
-		reasonKeys: "This replica cannot fetch the token's key at the moment, so it cannot verify the token. " +
+		reasonKeys: "This replica cannot fetch the issuer's keys, so it cannot verify the token. " +
 			"Nothing was applied; try again.",
+		reasonUnseen: "The token's key was not among the issuer's keys a few seconds ago. Nothing was applied; try again.",
 		reasonPolicy: "The policy does not allow the caller to send this request.",
 	}
 }
@@ -46,6 +53,8 @@ func (r reason) problem() *problem.Error {
 	switch r {
 	case reasonKeys:
 		return problem.NotApplied.New(detail)
+	case reasonUnseen:
+		return problem.NotApplied.New(detail, problem.Cause(ErrUnseenKey))
 	case reasonPolicy:
 		return problem.Forbidden.New(detail, problem.Header(header, `Bearer error="insufficient_scope"`))
 	case reasonMissing:

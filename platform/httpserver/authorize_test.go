@@ -184,3 +184,19 @@ func TestCallerIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// A token with an invented key is refused for a while as one that may come true, and never counts as a failure: any
+// client could use up the error budget.
+func TestInventedKeyIsNoFailure(t *testing.T) {
+	t.Parallel()
+	i := authtest.New(t)
+	f := newFixture(t, Config{}, guarded(t, i))
+	f.handle("GET", "/a", answerCaller)
+	invented := "Bearer " + i.Token("reader", authtest.KeyID("invented"))
+	wantProblem(t, f.do(t, "GET", "/a", "", "Authorization", invented), problem.NotApplied, "")
+
+	got := exposition(t, f.registry)
+	if n := got[`http_server_requests_failed_total{server="api"}`]; n != 0 {
+		t.Errorf("%v requests count as failed", n)
+	}
+}

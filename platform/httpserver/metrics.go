@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/auth"
 )
 
 const (
@@ -54,7 +57,7 @@ func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metric
 	// histogram: it would miss a burst of failures.
 	m.failed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "http_server_requests_failed_total",
-		Help:        "Requests answered with a 5xx status.",
+		Help:        "Requests answered with a 5xx status, but for tokens with a key that the issuer has just not had.",
 		ConstLabels: labels,
 	})
 	m.cut = prometheus.NewCounter(prometheus.CounterOpts{
@@ -74,7 +77,7 @@ func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metric
 // observe counts a request that was answered with status after some time. A sampled span becomes the exemplar of its
 // bucket, which Prometheus stores if its exemplar storage is on.
 func (m *metrics) observe(r *request, status int, took time.Duration, span trace.SpanContext) {
-	if status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError && !errors.Is(r.err, auth.ErrUnseenKey) {
 		m.failed.Inc()
 	}
 
