@@ -39,6 +39,9 @@ func (u *upkeep) clean(ctx context.Context) error {
 // reconcile settles all claims that are due, and counts the open ones.
 func (u *upkeep) reconcile(ctx context.Context) error {
 	failed := inBatches(ctx, reconcileBatch, u.service.Reconcile, func(int) {})
+	if ctx.Err() != nil {
+		return failed // the replica is stopping: what is unsettled is not unknown
+	}
 
 	n, err := u.store.Open(ctx, u.lease)
 	if err != nil {

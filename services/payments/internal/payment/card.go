@@ -97,15 +97,21 @@ func (c Card) Face() CardFace {
 	return CardFace{Brand: brand(number), Last4: number[len(number)-4:], ExpMonth: c.ExpMonth, ExpYear: c.ExpYear}
 }
 
-// brandAmex is the only brand with security codes of four digits. unknownBrand has no known range.
+// brandAmex is the only brand with security codes of four digits. unknownBrand stands for all that are not told apart.
 const (
 	brandAmex    = "amex"
 	unknownBrand = "unknown"
 )
 
-// brand returns the card scheme for the number's first digits (issuer ranges of ISO/IEC
-// 7812) and length, or "unknown".
+// brand returns the card scheme of a number, or "unknown".
 func brand(number string) string {
+	name, _ := issuer(number)
+	return name
+}
+
+// issuer returns the card scheme for the number's first digits (issuer ranges of ISO/IEC
+// 7812) and length, and whether the number is in such a range.
+func issuer(number string) (name string, issued bool) {
 	const leading = 4
 	prefix := 0
 	for i := range leading {
@@ -120,6 +126,7 @@ func brand(number string) string {
 		{3400, 3499, brandAmex, "15"},
 		{3700, 3799, brandAmex, "15"},
 		{3000, 3059, "diners", "14 15 16 17 18 19"},
+		{3095, 3095, "diners", "14 15 16 17 18 19"},
 		{3600, 3699, "diners", "14 15 16 17 18 19"},
 		{3800, 3999, "diners", "14 15 16 17 18 19"},
 		{3528, 3589, "jcb", "16 17 18 19"},
@@ -129,12 +136,16 @@ func brand(number string) string {
 		{6011, 6011, "discover", "16 17 18 19"},
 		{6440, 6599, "discover", "16 17 18 19"},
 		{6200, 6299, "unionpay", "16 17 18 19"},
+		{2200, 2204, unknownBrand, "16 17 18 19"},          // Mir
+		{5000, 5099, unknownBrand, "13 14 15 16 17 18 19"}, // Maestro
+		{5600, 6999, unknownBrand, "13 14 15 16 17 18 19"}, // Maestro, RuPay
+		{8100, 8299, unknownBrand, "16"},                   // RuPay
 	} {
 		if r.from <= prefix && prefix <= r.to && strings.Contains(r.lengths, strconv.Itoa(len(number))) {
-			return r.name
+			return r.name, true
 		}
 	}
-	return unknownBrand
+	return unknownBrand, false
 }
 
 func cvcDigits(brand string) int {

@@ -19,11 +19,17 @@ func isCardNumber(s string) bool {
 		return false
 	}
 	number := digitsOf(s)
-	return len(number) >= minDigits && len(number) <= maxDigits && brand(number) != unknownBrand && passesLuhn(number)
+	if len(number) < minDigits || len(number) > maxDigits {
+		return false
+	}
+	_, issued := issuer(number)
+	return issued && passesLuhn(number)
 }
 
 // isIn reports whether the digits of s hold the card's number, whatever stands between them.
-func (c Card) isIn(s string) bool { return strings.Contains(digitsOf(s), c.Number.text) }
+func (c Card) isIn(s string) bool {
+	return c.Number.text != "" && strings.Contains(digitsOf(s), c.Number.text)
+}
 
 // digitsOf returns the digits of s.
 func digitsOf(s string) string {

@@ -46,10 +46,11 @@ func NewRequest(rideID, riderID string, amount int64, currency string, card Card
 	if err := checkReference(fieldRiderID, riderID); err != nil {
 		return Request{}, err
 	}
-	for field, value := range map[string]string{FieldRideID: rideID, fieldRiderID: riderID} {
-		if card.isIn(value) {
-			return Request{}, invalid(field, holdsNumber)
-		}
+	switch {
+	case card.isIn(rideID):
+		return Request{}, invalid(FieldRideID, holdsNumber)
+	case card.isIn(riderID):
+		return Request{}, invalid(fieldRiderID, holdsNumber)
 	}
 	if amount < 1 || amount > MaxAmount {
 		return Request{}, invalid(fieldAmount, "must be 1 to 1000000000000 minor units")
