@@ -447,8 +447,9 @@ type ClientInterface interface {
 	// ChangeItemsWithBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+	// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+	// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+	// are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
@@ -462,8 +463,9 @@ type ClientInterface interface {
 	// ChangeItems Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+	// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+	// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+	// are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
@@ -477,8 +479,9 @@ type ClientInterface interface {
 	// ChangeItemsWithTextBody Add, increment or claim items
 	//
 	// Without action the items of the body are added. action=increment counts a failed attempt for each
-	// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+	// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+	// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+	// are not in the list are not counted; an item that is in the body twice counts once.
 	//
 	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 	// them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
@@ -638,8 +641,9 @@ func (c *Client) ListItems(ctx context.Context, list List, params *ListItemsPara
 // ChangeItemsWithBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+// are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 // them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
@@ -663,8 +667,9 @@ func (c *Client) ChangeItemsWithBody(ctx context.Context, list List, params *Cha
 // ChangeItems Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+// are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 // them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend
@@ -688,8 +693,9 @@ func (c *Client) ChangeItems(ctx context.Context, list List, params *ChangeItems
 // ChangeItemsWithTextBody Add, increment or claim items
 //
 // Without action the items of the body are added. action=increment counts a failed attempt for each
-// of them, and action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A batch is applied all or nothing: one invalid item fails it, and the error names its
-// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
+// of them; action=delete deletes them, for clients behind a proxy that drops the body of DELETE. A
+// batch is applied all or nothing: one invalid item fails it, and the error names its line. Items that
+// are not in the list are not counted; an item that is in the body twice counts once.
 //
 // action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
 // them; if no item is free, the answer is empty and has no header X-IIDY-Claim. action=extend

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/chassis"
@@ -61,8 +62,13 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	log := c.Telemetry().Logger()
+	if n := cfg.Workers(); n < cfg.WorkerConcurrency {
+		log.Info("DB_MAX_OPEN_CONNS allows fewer transactions at once than WORKER_CONCURRENCY", slog.Int("workers", n))
+	}
+
 	w := &worker.Worker{
-		Queue: s, Observer: m, Log: c.Telemetry().Logger(), Batch: cfg.WorkerBatch, Concurrency: cfg.Workers(),
+		Queue: s, Observer: m, Log: log, Batch: cfg.WorkerBatch, Concurrency: cfg.Workers(),
 		Value: event.RandomWord, Operations: c.Operations(),
 	}
 	c.Add(lifecycle.Part{Name: "worker", Run: w.Run})

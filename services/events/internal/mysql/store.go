@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -55,7 +54,10 @@ func New(limits groupcommit.Limits) (*Store, error) {
 // Check returns event.ErrStatus unless status holds exactly one row, and an error for a server that would refuse every
 // write.
 func Check(ctx context.Context, db *sqldb.DB) error {
-	return cmp.Or(eventdb.Check(ctx, db, "status"), checkBinlog(ctx, db))
+	if err := eventdb.Check(ctx, db, "status"); err != nil {
+		return err
+	}
+	return checkBinlog(ctx, db)
 }
 
 // checkBinlog returns an error when the server would refuse every write: at READ COMMITTED InnoDB writes no statements
