@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -145,4 +146,74 @@ func TestCreateMeetsACountJustCreated(t *testing.T) {
 		wantValue(t, replicas[0], old, callers)
 		wantValue(t, replicas[0], created, value+callers)
 	}
+}
+
+// In the pass that skips locked counts, a batch of a locked one is applied not at all and is told apart from one of a
+// missing one, and the others of its group are applied.
+func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "b", "locked")
+	holder := lock(t, db, "locked")
+	create := update("d", "a", "locked", "new")
+	create.CreateMissing = true
+	all, err := s.store.ChangeTogether(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
+		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range all {
+		isLocked := i == 1 || i == 2 || i == 3 || i == 6
+		if (a == nil || a.HeldUp) != isLocked || !isLocked && errors.Is(a.Err(), counting.ErrNotFound) != (i == 4) {
+			t.Errorf("request %d got %+v", i, a)
+		}
+	}
+	holder.Rollback()
+	wantValue(t, s, "a", 1)
+	wantValue(t, s, "b", 2)
+	wantValue(t, s, "locked", 0)
+	if _, err := s.Find(t.Context(), "new"); !errors.Is(err, counting.ErrNotFound) {
+		t.Errorf("a batch that was skipped created a count: %v", err)
+	}
+}
+
+// At the edge, adds, batches and requests with keys get what is left exactly, and those with keys are refused for good.
+func TestUpdatesAtTheEdge(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := openPatient(t, dsn)
+	const left, callers = 20, 60
+	if _, err := s.Create(t.Context(), "edge", math.MaxInt64-left); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, s, "other")
+	var won, others atomic.Int64
+	waittest.Together(t, callers, func(i int) error {
+		key := strconv.Itoa(i)
+		u := []counting.Request{update("", "edge"), update(key, "edge"), update(key, "other", "edge")}[i%3]
+		_, err := s.Change(t.Context(), u)
+		again, repeated := error(nil), false
+		if u.Key.Value != "" {
+			var r counting.Answer
+			r, again = s.Change(t.Context(), u)
+			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
+		}
+		switch {
+		case repeated:
+			return fmt.Errorf("a repeat got %w, the first %w", again, err)
+		case err == nil:
+			won.Add(1)
+			others.Add(int64(i % 3 / 2))
+			return nil
+		case errors.Is(err, counting.ErrOverflow):
+			return nil
+		}
+		return err
+	})
+	if won.Load() != left {
+		t.Errorf("%d changes fitted, want %d", won.Load(), left)
+	}
+	wantValue(t, s, "edge", math.MaxInt64)
+	wantValue(t, s, "other", others.Load())
 }

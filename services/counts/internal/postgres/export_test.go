@@ -13,18 +13,20 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// ChangeTogether makes changes as one group, which waits for locks.
-func (s *Store) ChangeTogether(ctx context.Context, requests ...counting.Request) ([]*counting.Answer, error) {
+// ChangeTogether makes changes as one group, in a pass that waits for locks or, without a wait, skips them.
+func (s *Store) ChangeTogether(
+	ctx context.Context, wait time.Duration, requests ...counting.Request,
+) ([]*counting.Answer, error) {
 	group := make([]request, len(requests))
 	for i, r := range requests {
 		group[i] = s.newRequest(r)
 	}
 
 	change := func(ctx context.Context, tx *sqlx.Tx, a *groupcommit.Attempt) ([]*counting.Answer, error) {
-		a.LockWait = time.Minute
+		a.LockWait, a.SkipLocked = wait, wait == 0
 		return s.change(ctx, tx, a, group)
 	}
-	return groupcommit.Transact(ctx, s.limits.Slots, group[0].place(), change, sqldb.WithLockTimeout(time.Minute))
+	return groupcommit.Transact(ctx, s.limits.Slots, group[0].place(), change, sqldb.WithLockTimeout(wait))
 }
 
 // CitusStatements returns what is sent to a cluster, with its arguments, but for the creation of counts.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -79,7 +80,7 @@ func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
 	}
 	answers := make(chan []*counting.Answer, 1)
 	go func() {
-		all, err := s.store.ChangeTogether(t.Context(), group...)
+		all, err := s.store.ChangeTogether(t.Context(), time.Minute, group...)
 		if err != nil {
 			t.Error(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -280,4 +281,46 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 	if incremented.Load() == 0 {
 		t.Error("nothing was incremented: the test proved nothing")
 	}
+}
+
+// An item is claimed by one caller alone, who knows it, also when the replies of claims get lost.
+func TestLostClaims(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, dsn string, proxies []*faultproxy.Proxy) {
+		t.Helper()
+		stores := []*rig{rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second), rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)}
+		const items = 600
+		seed(t, stores[0].db, string(list), items)
+		for _, p := range proxies {
+			p.CutEvery(7, faultproxy.AfterCommit, faultproxy.RST)
+		}
+
+		var mu sync.Mutex
+		claimed := make(map[attempt.Item]int)
+		waittest.Together(t, 8, func(c int) error {
+			for {
+				l, err := stores[c%len(stores)].Claim(t.Context(), list, 5, time.Hour)
+				outcome, ours := sqldb.OutcomeOf(err)
+				switch {
+				case ours && outcome == sqldb.NotApplied: // lost three times
+					continue
+				case err != nil || l.Claim == "":
+					return err
+				}
+				mu.Lock()
+				for e := range l.Entries.All() {
+					claimed[e.Item]++
+				}
+				mu.Unlock()
+			}
+		})
+		for item, n := range claimed {
+			if n > 1 {
+				t.Errorf("%s was claimed %d times", item, n)
+			}
+		}
+		if len(claimed) != items {
+			t.Errorf("%d of %d items have a holder", len(claimed), items)
+		}
+	})
 }

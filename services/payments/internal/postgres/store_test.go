@@ -321,3 +321,20 @@ func TestTheFenceHoldsAfterAWait(t *testing.T) {
 		t.Errorf("%d payments, %v", len(all), err)
 	}
 }
+
+// Only the database's clock says that a claim ran out: one that lives is not taken over.
+func TestALiveClaimIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	claimed := r.mustClaim(t)
+	for _, want := range []int{0, 1} {
+		taken, _, err := r.ClaimGroup(t.Context(), false, 0, paymenttest.NewClaim("k", time.Hour))
+		if len(taken) != want || err != nil {
+			t.Errorf("taken over %v, %v, want %d", taken, err, want)
+		}
+		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -165,3 +165,24 @@ func claimers(f fixture) {
 	}
 	f.entries()
 }
+
+// oppositeOrder: long batches of the same items in opposite order do not deadlock.
+func oppositeOrder(f fixture) {
+	forth := numbered(3000)
+	back := slices.Clone(forth)
+	slices.Reverse(back)
+	for _, change := range attempt.Changes() {
+		var total atomic.Int64
+		waittest.Together(f, 2, func(i int) error {
+			next := parts([][]attempt.Item{forth, back}[i], 700, nil)
+			n, err := f.repo.ApplyStaged(f.Context(), change, list, next, "")
+			total.Add(n)
+			return err
+		})
+		want := int64(len(forth))
+		if change == attempt.Increment {
+			want *= 2
+		}
+		f.want(change.String(), total.Load(), nil, want)
+	}
+}

@@ -34,6 +34,7 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 		"contention/many items":          manyItems,
 		"contention/overlapping batches": overlappingBatches,
 		"contention/claimers":            claimers,
+		"contention/opposite order":      oppositeOrder,
 	}
 
 	for name, test := range tests {
