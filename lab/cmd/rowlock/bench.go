@@ -43,7 +43,7 @@ func newBench(p process) *cobra.Command {
 	flags.StringVar(&page, "publish", "", "page to put the tables and the plot into: docs/performance.md")
 	flags.StringVar(&o.Peer, "peer", "", "of iidy: program of the older IIDY (github.com/manniwood/iidy) to compare with")
 	flags.StringSliceVar(&o.Only, "only", nil,
-		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep for those of the sweep; "+
+		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep runs the whole sweep; "+
 			"bloat, of counts, runs only when it is named")
 	flags.BoolVar(&o.Quick, "quick", false, "a smoke test of seconds: one run of a second each, and no bar is judged")
 	return cmd

@@ -67,8 +67,8 @@ func newProve(p process) *cobra.Command {
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
 	seedFlag(flags, &o.Seed)
 	flags.StringSliceVar(&o.faults, "faults", nil,
-		"comma-separated fault windows, of "+strings.Join(prove.Names(), ",")+": those from failover on run on servers "+
-			"of their own and only when they are named; citus names all that run on a Citus cluster")
+		"comma-separated fault windows, of "+strings.Join(prove.Names(), ",")+": failover and all after it "+
+			"start other servers, and run only when they are named; citus names all that run on a Citus cluster")
 	flags.StringVar(&o.dsn, "dsn", "",
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.Out, "out", filepath.Join(".tmp", "proof"),
