@@ -158,7 +158,8 @@ func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
 	holder := lock(t, db, "locked")
 	create := update("d", "a", "locked", "new")
 	create.CreateMissing = true
-	all, err := s.store.ChangeTogether(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
+	all, err := s.store.ChangeTogether(t.Context(), 0,
+		update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
 		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
 	if err != nil {
 		t.Fatal(err)
