@@ -95,16 +95,19 @@ func (s *Server) receive(r *request, in *http.Request) error {
 	if in.Body == nil || in.Body == http.NoBody {
 		return nil
 	}
+
+	arrived := &arrival{all: &s.arrivals, writer: r.Response(), start: r.start, rest: in.Body}
+	r.arrival = arrived
 	if s.streams[r.route] {
+		in.Body = arrived
 		return r.mayLast()
 	}
 
-	arrived := &arrival{all: &s.arrivals, writer: r.Response(), start: r.start}
-	if err := arrived.read(in.Body, in.ContentLength, s.cfg.MaxBody); err != nil {
+	if err := arrived.read(in.ContentLength, s.cfg.MaxBody); err != nil {
 		arrived.release()
 		return notReceived(err)
 	}
-	r.arrival, in.Body = arrived, arrived
+	in.Body = arrived
 	if arrived.whole {
 		in.ContentLength = int64(len(arrived.data))
 		return nil

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -62,7 +64,7 @@ type arrival struct {
 	bytes  int
 	err    error // why it was cut
 
-	data  []byte
+	data  []byte // read, but not by the handler
 	rest  io.ReadCloser
 	whole bool // there is no rest
 }
@@ -141,12 +143,12 @@ func (a *arrival) cut(why error) {
 	_ = http.NewResponseController(a.writer).SetReadDeadline(time.Unix(1, 0))
 }
 
-// read reads body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if unknown;
-// most is the longest that body lets through. An error comes from the connection or the body's limit, or says that the
-// body was cut.
-func (a *arrival) read(body io.ReadCloser, declared, most int64) error {
+// read reads the body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if unknown;
+// most is the longest that is let through. An error comes from the connection or the body's limit, or says that the body
+// was cut.
+func (a *arrival) read(declared, most int64) error {
 	a.await()
-	err := a.fill(body, most > readAhead && (declared < 0 || declared > readAhead), firstRead(declared))
+	err := a.fill(most > readAhead && (declared < 0 || declared > readAhead), firstRead(declared))
 	if cut := a.end(); cut != nil {
 		return cut
 	}
@@ -163,8 +165,7 @@ func firstRead(declared int64) int {
 
 // fill reads until the body ends, readAhead is exceeded, or a long body arrives steadily. It starts with size bytes of
 // memory and doubles them, because most bodies are small.
-func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
-	a.rest = body
+func (a *arrival) fill(long bool, size int) error {
 	for ; len(a.data) <= readAhead; size = min(2*size, readAhead+1) {
 		if err := a.reserve(size - cap(a.data)); err != nil {
 			return err
@@ -172,7 +173,7 @@ func (a *arrival) fill(body io.ReadCloser, long bool, size int) error {
 
 		a.data = append(make([]byte, 0, size), a.data...)
 		for len(a.data) < size {
-			n, err := body.Read(a.data[len(a.data):size])
+			n, err := a.rest.Read(a.data[len(a.data):size])
 			a.data = a.data[:len(a.data)+n]
 			if errors.Is(err, io.EOF) {
 				a.whole = true
@@ -206,8 +207,43 @@ func (a *arrival) Read(p []byte) (int, error) {
 	case a.whole:
 		return 0, io.EOF
 	}
-	return a.rest.Read(p)
+
+	n, err := a.rest.Read(p)
+	a.whole = errors.Is(err, io.EOF)
+	return n, err
 }
 
 // Close implements io.Closer.
 func (a *arrival) Close() error { return a.rest.Close() }
+
+// leaveBody notes, before the answer's header is written, whether the body has arrived. If not, an HTTP/1 connection must
+// be closed, for net/http to answer before it has read the rest. With HTTP/2 only the stream ends.
+func (r *request) leaveBody() {
+	in := r.Request()
+	arrived := r.body == nil || r.body == http.NoBody || r.arrival != nil && r.arrival.whole
+	if !arrived && in.ProtoMajor < 2 {
+		r.left = true
+		r.Response().Header().Set(echo.HeaderConnection, "close")
+	}
+}
+
+// readOn receives the rest of a body that was left, for up to bodyTime, after the answer: many clients read nothing
+// before they have sent everything, and closing a connection with unread bytes resets it, which destroys the answer.
+// The rest is awaited like any body, so that no number of clients that send on for ever takes more than their share.
+func (r *request) readOn() {
+	const most = 64 << 20
+	isCut := r.arrival != nil && r.arrival.err != nil
+	isAsking := r.arrival == nil && r.Request().Header.Get("Expect") != "" // for 100 Continue: it has sent nothing
+	if !r.left || r.aborted || isCut || isAsking {
+		return
+	}
+
+	conn := http.NewResponseController(r.Response())
+	rest := &arrival{all: &r.server.arrivals, writer: r.Response(), start: time.Now()}
+	if conn.Flush() != nil || conn.SetReadDeadline(rest.start.Add(bodyTime)) != nil {
+		return // there is no connection to close
+	}
+	rest.await()
+	_, _ = io.CopyN(io.Discard, r.body, most) // any error ends it
+	_ = rest.end()
+}

@@ -1,12 +1,14 @@
 package httpserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +16,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/problem"
 )
 
 // echoBody answers the request's body.
@@ -327,5 +332,82 @@ func TestSlowBodies(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An answer that comes before the body arrives at a client that reads nothing before it has sent everything.
+func TestEarlyAnswersArrive(t *testing.T) {
+	t.Parallel()
+	const size = 20 << 20
+	i := authtest.New(t)
+	f := newFixture(t, Config{MaxBody: 2 * size}, guarded(t, i))
+	f.handle(http.MethodPost, "/", func(c echo.Context) error {
+		_, err := io.CopyN(io.Discard, c.Request().Body, 100<<10)
+		return cmp.Or(err, error(problem.InvalidField.New("Line 7 is not valid.")))
+	})
+	full := newFixture(t, Config{MaxBody: 2 * size, MaxInFlight: 1})
+	full.handle(http.MethodPost, "/", answer)
+	full.admission.permits <- struct{}{}
+	small := newFixture(t, Config{MaxBody: size - 1})
+	small.handle(http.MethodPost, "/", echoBody)
+
+	main, busy, narrow := f.start(t), full.start(t), small.start(t)
+	body := strings.Repeat("x", size)
+	framings := []string{
+		"Content-Length: " + strconv.Itoa(size) + "\r\n\r\n" + body,
+		"Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(size, 16) + "\r\n" + body + "\r\n0\r\n\r\n",
+	}
+	writer := "Authorization: Bearer " + i.Token("writer") + "\r\n"
+	for name, test := range map[string]struct {
+		addr    string
+		request string
+		want    int
+	}{
+		"no token":         {main, "POST / HTTP/1.1\r\n", 401},
+		"no right":         {main, "POST / HTTP/1.1\r\nAuthorization: Bearer " + i.Token("reader") + "\r\n", 403},
+		"no route":         {main, "POST /nothing HTTP/1.1\r\n" + writer, 404},
+		"no such method":   {main, "PUT / HTTP/1.1\r\n" + writer, 405},
+		"other site":       {main, "POST / HTTP/1.1\r\nOrigin: http://y\r\n" + writer, 403},
+		"other method":     {main, "POST / HTTP/1.1\r\nX-Http-Method: PUT\r\n" + writer, 400},
+		"a bad line":       {main, "POST / HTTP/1.1\r\n" + writer, 400},
+		"no permit":        {busy, "POST / HTTP/1.1\r\n", 503},
+		"too large a body": {narrow, "POST / HTTP/1.1\r\n", 413},
+	} {
+		for _, body := range framings {
+			framing, _, _ := strings.Cut(body, ":")
+			t.Run(name+", "+framing, func(t *testing.T) {
+				t.Parallel()
+				a := exchangeRaw(t, test.addr, test.request+"Host: x\r\n"+body)
+				if a.status != test.want || !a.closed {
+					t.Errorf("got %+v, want %d and a closed connection", a, test.want)
+				}
+			})
+		}
+	}
+}
+
+// Clients that send on for ever after their answers hold no more places than others, and give them up to the next.
+func TestRestIsReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	addr := f.start(t)
+	f.arrivals.mostAwaited = 1
+	header := "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
+	first, second := dial(t, addr), dial(t, addr)
+	for _, c := range []net.Conn{first, second} {
+		if _, err := io.WriteString(c, header); err != nil {
+			t.Fatal(err)
+		}
+		if a := readRaw(t, c); a.status != http.StatusNotFound {
+			t.Fatalf("got %+v", a)
+		}
+	}
+
+	start := time.Now()
+	if n, err := io.Copy(io.Discard, first); n != 0 || err != nil {
+		t.Errorf("after the answer came %d bytes, %v", n, err)
+	}
+	if took := time.Since(start); took > bodyTime/2 {
+		t.Errorf("the first connection ended after %s, and not when the second needed its place", took)
 	}
 }

@@ -23,7 +23,6 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		if err := s.identify(r, right); err != nil {
-			leaveBody(c)
 			return err
 		}
 		return next(c)

@@ -17,7 +17,6 @@ func refuseCrossSite() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if err := protection.Check(c.Request()); err != nil && requestOf(c).route != "" {
-				leaveBody(c)
 				return problem.CrossSite.New("A page of another origin must not send this request. Nothing was applied.",
 					problem.Cause(err))
 			}
@@ -32,18 +31,10 @@ func refuseOverride(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
 			if other := c.Request().Header.Get(name); other != "" && !strings.EqualFold(other, c.Request().Method) {
-				leaveBody(c)
 				return problem.InvalidField.New("The method cannot be set by a header. Nothing was applied.",
 					problem.Field(name))
 			}
 		}
 		return next(c)
-	}
-}
-
-// leaveBody lets net/http answer before it has read the request's body; an HTTP/1 connection must then be closed.
-func leaveBody(c echo.Context) {
-	if in := c.Request(); in.ProtoMajor < 2 && in.Body != http.NoBody {
-		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -56,37 +54,8 @@ func (s *Server) handleError(err error, c echo.Context) {
 		header.Del(key) // meant for the successful answer
 	}
 
-	// With HTTP/2 only the stream ends; other requests share its connection.
-	cut := r.problem.Kind() == problem.BodyTooLarge && c.Request().ProtoMajor < 2
-	if cut {
-		header.Set(echo.HeaderConnection, "close")
-	}
-
 	// Writing fails only if the client is gone.
 	_ = s.deps.WriteError(c.Response(), c.Request(), r.problem, r.traceID())
-	if cut {
-		r.readOn()
-	}
-}
-
-// readOn reads on for a while after a body was refused: closing a connection with unread bytes resets it, and the reset
-// overtakes the answer.
-func (r *request) readOn() {
-	const (
-		longest = time.Second
-		most    = 16 << 20
-	)
-	in := r.Request()
-	unsent := in.Header.Get("Expect") != "" && in.ContentLength > r.server.cfg.MaxBody
-	if r.body == nil || unsent {
-		return // a client that waits for 100 Continue has sent nothing
-	}
-
-	conn := http.NewResponseController(r.Response())
-	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(longest)) != nil {
-		return // there is no connection to close
-	}
-	_, _ = io.CopyN(io.Discard, r.body, most) // any error ends it
 }
 
 // problemOf returns the client's answer to err.

@@ -49,10 +49,12 @@ func (s *Server) use() {
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c)
+		defer r.readOn()
 		span := s.startSpan(r)
 		defer span.End()
 
 		c.Response().Before(func() {
+			r.leaveBody()
 			if s.draining.Load() {
 				c.Response().Header().Set(echo.HeaderConnection, "close")
 			}

@@ -29,6 +29,7 @@ type request struct {
 	body    io.ReadCloser // the connection's
 	answer  answerWriter  // between echo's writer and the connection's
 	arrival *arrival      // the body as far as it was read before the permit; nil: nothing was read
+	left    bool          // the answer does not wait for the rest of the body
 	lasting bool          // it counts as a long request
 
 	problem *problem.Error // the answer, if it is an error
