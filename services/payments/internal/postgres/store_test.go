@@ -78,7 +78,7 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 func TestChargesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: time.Minute})
 	for i := range 20 {
 		t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
 	}
