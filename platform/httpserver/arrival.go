@@ -143,9 +143,9 @@ func (a *arrival) cut(why error) {
 	_ = http.NewResponseController(a.writer).SetReadDeadline(time.Unix(1, 0))
 }
 
-// read reads the body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if unknown;
-// most is the longest that is let through. An error comes from the connection or the body's limit, or says that the body
-// was cut.
+// read reads the body into memory, either all of it or its first readAhead bytes. declared is its length, -1 if
+// unknown; most is the longest that is let through. An error comes from the connection or the body's limit, or says
+// that the body was cut.
 func (a *arrival) read(declared, most int64) error {
 	a.await()
 	err := a.fill(most > readAhead && (declared < 0 || declared > readAhead), firstRead(declared))
@@ -216,8 +216,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (a *arrival) Close() error { return a.rest.Close() }
 
-// leaveBody notes, before the answer's header is written, whether the body has arrived. If not, an HTTP/1 connection must
-// be closed, for net/http to answer before it has read the rest. With HTTP/2 only the stream ends.
+// leaveBody notes, before the answer's header is written, whether the body has arrived. If not, an HTTP/1 connection
+// must be closed, for net/http to answer before it has read the rest. With HTTP/2 only the stream ends.
 func (r *request) leaveBody() {
 	in := r.Request()
 	arrived := r.body == nil || r.body == http.NoBody || r.arrival != nil && r.arrival.whole

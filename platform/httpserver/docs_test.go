@@ -1,7 +1,9 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
 )
 
 const contract = `openapi: 3.1.0
@@ -123,4 +127,60 @@ func open(t *testing.T, browser, url string) (page, log string) {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	return dom.String(), stderr.String()
+}
+
+// The page sends numbers as they were typed and shows them as they came. JavaScript's own round above 2^53.
+func TestDocsKeepNumbersExact(t *testing.T) {
+	t.Parallel()
+	const typed, answered = `{"n": 9007199254740993}`, `{"n":9007199254740995}`
+	const drive = `
+		const click = (selector) => document.querySelector(selector).click();
+		const steps = [
+			() => click(".opblock-summary-control"),
+			() => click(".try-out__btn"),
+			() => {
+				const area = document.querySelector(".body-param__text");
+				Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, '` + typed + `');
+				area.dispatchEvent(new Event("input", { bubbles: true }));
+			},
+			() => click(".execute"),
+		];
+		const next = () => { try { steps[0](); steps.shift(); } catch {} if (steps.length) setTimeout(next, 100); };
+		next();`
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: the page was not opened")
+	}
+
+	f := newFixture(t, Config{Docs: Docs{Title: "Numbers", OpenAPI: []byte(`
+openapi: 3.0.3
+info: {title: Numbers, version: 1.0.0}
+paths:
+  /n:
+    post:
+      requestBody: {content: {application/json: {schema: {type: object}}}}
+      responses: {"200": {description: The number.}}
+`)}})
+	sent := make(chan string, 1)
+	f.handle(http.MethodPost, "/n", func(c echo.Context) error {
+		body, err := io.ReadAll(c.Request().Body)
+		sent <- string(body)
+		return cmp.Or(err, c.JSONBlob(http.StatusOK, []byte(answered)))
+	})
+	f.Echo().GET("/docs/drive.js", unchanging("text/javascript", []byte(drive)))
+	f.Echo().GET("/drive", unchanging("text/html", []byte(strings.Replace(pageHTML, "</body>",
+		`<script src="docs/drive.js"></script></body>`, 1))))
+
+	page, log := open(t, browser, "http://"+f.start(t)+"/drive")
+	select {
+	case body := <-sent:
+		if body != typed {
+			t.Errorf("the page sent %s", body)
+		}
+	default:
+		t.Fatalf("the page sent nothing:\n%s\n%s", page, log)
+	}
+	if !strings.Contains(page, "9007199254740995") {
+		t.Errorf("the page does not show %s:\n%s\n%s", answered, page, log)
+	}
 }
