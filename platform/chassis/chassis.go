@@ -170,7 +170,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		LogRequests:   common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
-		Guard: c.guard, Right: c.settings.Right,
+		Propagator: c.telemetry.Propagator(),
+		Guard:      c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/auth"
@@ -64,6 +65,8 @@ type Deps struct {
 	Registry prometheus.Registerer
 	// TracerProvider creates the spans; nil: tracing is off, and no request pays for it.
 	TracerProvider trace.TracerProvider
+	// Propagator reads the client's span from the header; required with a TracerProvider.
+	Propagator propagation.TextMapPropagator
 	// Guard identifies callers and checks their rights; nil admits all requests.
 	Guard *auth.Guard
 	// Right returns the right that a request needs, by its method and its route's template; nil selects
