@@ -53,7 +53,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		defer span.End()
 
 		c.Response().Before(func() {
-			if s.draining.Load() {
+			if s.mustClose(c.Request()) {
 				c.Response().Header().Set(echo.HeaderConnection, "close")
 			}
 		})
