@@ -6,6 +6,7 @@ import _ "embed" // for the contract
 
 //go:generate go tool -modfile=../../../tools/go.mod buf generate
 //go:generate sed -i -E -f openapi.sed openapi.yaml
+//go:generate sed -i -E -f twirp.sed ../internal/twirptest/coin/coin.twirp.go ../internal/twirptest/pot/pot.twirp.go
 
 // OpenAPI holds openapi.yaml.
 //
