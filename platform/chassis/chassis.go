@@ -166,11 +166,13 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, IdleTimeout: common.IdleTimeout,
-		ShutdownDelay: common.ShutdownDelay,
-		LogRequests:   common.LogRequests, Docs: docs,
+		MaxConnectionAge: common.MaxConnectionAge,
+		ShutdownDelay:    common.ShutdownDelay,
+		LogRequests:      common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
-		Guard: c.guard, Right: c.settings.Right,
+		Propagator: c.telemetry.Propagator(),
+		Guard:      c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {

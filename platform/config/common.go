@@ -27,6 +27,8 @@ type Common struct {
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
 	// IdleTimeout closes a client's connection without requests.
 	IdleTimeout time.Duration `env:"IDLE_TIMEOUT" envDefault:"10m" min:"1s" max:"24h"`
+	// MaxConnectionAge closes a client's connection by the next answer.
+	MaxConnectionAge time.Duration `env:"MAX_CONNECTION_AGE" envDefault:"30m" min:"1s"`
 	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms"`
 	// ShutdownDelay is the time for which a replica that is no longer ready still accepts requests.
@@ -76,6 +78,7 @@ func (Common) Help() map[string]string {
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
 		"REQUEST_TIMEOUT":      "how long one request may take; more than DB_STATEMENT_TIMEOUT",
 		"IDLE_TIMEOUT":         "close a client's connection without requests after this; more than a balancer keeps its own",
+		"MAX_CONNECTION_AGE":   "close a client's connection after this, with an answer, so that clients find new replicas",
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
 		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
 			"SHUTDOWN_TIMEOUT",

@@ -135,6 +135,9 @@ func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	return r.problem, r.traceID()
 }
 
+// Refused returns the error that Refuse recorded for ctx's request; nil if there is none.
+func Refused(ctx context.Context) error { return carriedBy(ctx).err }
+
 // ProblemOf returns the answer to err for the client of ctx's request; false if there is no request. Unlike Refuse it
 // records nothing.
 func ProblemOf(ctx context.Context, err error) (p *problem.Error, ok bool) {

@@ -3,13 +3,18 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // newHTTP2Client speaks HTTP/2 and nothing else.
@@ -51,4 +56,47 @@ func TestRefuse(t *testing.T) {
 	}
 	wantMetric(t, f.registry,
 		`http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`, 1)
+}
+
+// Clients that keep their connections move to new ones, and so to new replicas, and none of their requests fails.
+func TestMaxConnectionAge(t *testing.T) {
+	t.Parallel()
+	const clients, requests = 8, 200
+	for name, newClient := range map[string]func(*testing.T) *http.Client{
+		"HTTP/1.1": func(t *testing.T) *http.Client { return newClient(t) }, "HTTP/2": newHTTP2Client,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, Config{MaxConnectionAge: time.Millisecond})
+			f.AllowHTTP2()
+			f.handle(http.MethodPost, "/a", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+			var opened atomic.Int64
+			f.http.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					opened.Add(1)
+				}
+			}
+			url, client := "http://"+f.start(t)+"/a", newClient(t)
+
+			waittest.Together(t, clients, func(int) error {
+				for range requests {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+					if err != nil {
+						return err
+					}
+					resp, err := client.Do(r)
+					if err != nil {
+						return err
+					}
+					if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusNoContent {
+						return fmt.Errorf("status %d (%w)", resp.StatusCode, err)
+					}
+				}
+				return nil
+			})
+			if n := opened.Load(); n <= 5*clients {
+				t.Errorf("%d requests opened only %d connections", clients*requests, n)
+			}
+		})
+	}
 }

@@ -55,7 +55,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 		c.Response().Before(func() {
 			r.leaveBody()
-			if s.draining.Load() {
+			if s.mustClose(c.Request()) {
 				c.Response().Header().Set(echo.HeaderConnection, "close")
 			}
 		})

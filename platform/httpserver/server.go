@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/auth"
@@ -37,6 +40,9 @@ type Config struct {
 	// IdleTimeout closes a connection without requests. Defaults to 10 min. A balancer that keeps connections for longer
 	// sends requests into ones that are being closed.
 	IdleTimeout time.Duration
+	// MaxConnectionAge is the age, give or take a tenth, from which an answer closes its connection. Clients that keep
+	// theirs so come to new replicas. Defaults to 30 min.
+	MaxConnectionAge time.Duration
 	// ShutdownDelay is the time for which Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
 	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none. Defaults to errors, which logs at most ten lines a
@@ -64,6 +70,8 @@ type Deps struct {
 	Registry prometheus.Registerer
 	// TracerProvider creates the spans; nil: tracing is off, and no request pays for it.
 	TracerProvider trace.TracerProvider
+	// Propagator reads the client's span from the header; required with a TracerProvider.
+	Propagator propagation.TextMapPropagator
 	// Guard identifies callers and checks their rights; nil admits all requests.
 	Guard *auth.Guard
 	// Right returns the right that a request needs, by its method and its route's template; nil selects
@@ -81,6 +89,7 @@ const (
 	defaultMaxInFlight    = 1024
 	defaultRequestTimeout = 10 * time.Second
 	defaultIdleTimeout    = 10 * time.Minute
+	defaultConnectionAge  = 30 * time.Minute
 )
 
 // withDefaults replaces zeros with defaults.
@@ -91,6 +100,7 @@ func (c Config) withDefaults() Config {
 	c.MaxLasting = min(cmp.Or(c.MaxLasting, share), share)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, defaultRequestTimeout)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	c.MaxConnectionAge = cmp.Or(c.MaxConnectionAge, defaultConnectionAge)
 	c.LogRequests = cmp.Or(c.LogRequests, logErrors)
 	return c
 }
@@ -151,7 +161,7 @@ func New(cfg Config, deps Deps) (_ *Server, err error) {
 	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
 	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
 	s.http.IdleTimeout = cfg.IdleTimeout
-	s.http.ConnContext = limitSendBuffer
+	s.http.ConnContext = s.connected
 	if len(cfg.Docs.OpenAPI) > 0 {
 		if err := s.serveDocs(cfg.Docs); err != nil {
 			return nil, err
@@ -181,14 +191,32 @@ const (
 // AllowHTTP2 also accepts HTTP/2, on the same port and without TLS ("prior knowledge", RFC 9113 section 3.3), as gRPC
 // clients inside a cluster use it. Call it before Serve.
 //
-// The limits of an HTTP/1 connection apply to an HTTP/2 stream: header, body, time. While the server drains, an
-// answer's "Connection: close" becomes a GOAWAY.
+// The limits of an HTTP/1 connection apply to an HTTP/2 stream: header, body, time. An answer's "Connection: close"
+// becomes a GOAWAY: the streams in flight end on this connection, and the client opens another for its next request.
 func (s *Server) AllowHTTP2() {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	s.http.Protocols = &protocols
 	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pongWithin}
+}
+
+// closeAtKey is the key of a connection's closeAt in the contexts of its requests.
+type closeAtKey struct{}
+
+// connected is a ConnContext of http.Server. It limits the send buffer, and draws the time from which answers close the
+// connection: at random, so that connections that were opened together are not closed together.
+func (s *Server) connected(ctx context.Context, c net.Conn) context.Context {
+	limitSendBuffer(c)
+	age := s.cfg.MaxConnectionAge
+	closeAt := time.Now().Add(age - age/10 + rand.N(age/5+1))
+	return context.WithValue(ctx, closeAtKey{}, closeAt)
+}
+
+// mustClose reports whether the answer to r closes its connection.
+func (s *Server) mustClose(r *http.Request) bool {
+	closeAt, ok := r.Context().Value(closeAtKey{}).(time.Time)
+	return s.draining.Load() || ok && time.Now().After(closeAt)
 }
 
 // Stream leaves the bodies of these paths to their handlers, which may answer before a body has ended. Bodies of other

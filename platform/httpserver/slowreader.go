@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -24,12 +23,11 @@ const (
 	sendBuffer = 256 << 10
 )
 
-// limitSendBuffer is a ConnContext of http.Server.
-func limitSendBuffer(ctx context.Context, c net.Conn) context.Context {
+// limitSendBuffer sets the size of the connection's send buffer.
+func limitSendBuffer(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection is gone, which its first use reports
 	}
-	return ctx
 }
 
 // answerWriter is the http.ResponseWriter of one request. It writes a large answer in parts with a deadline each: a

@@ -22,8 +22,8 @@ const (
 	attributeLeft = attribute.Key("rowlock.client_left")
 )
 
-// startSpan starts a request's span, as a child of the span in the client's traceparent. Its attributes are the method,
-// the route's template and the answer's status, all from closed lists. It leaves out the path, the query, the client's
+// startSpan starts a request's span, as a child of the span that the client names. Its attributes are the method, the
+// route's template and the answer's status, all from closed lists. It leaves out the path, the query, the client's
 // address and its User-Agent, which is why this is not otelecho: paths contain ids and keys, and the rest may contain
 // anything. Without tracing it returns a no-op span.
 func (s *Server) startSpan(r *request) trace.Span {
@@ -33,13 +33,19 @@ func (s *Server) startSpan(r *request) trace.Span {
 	in := r.Request()
 	name, attributes := described(in, r)
 
-	// Without baggage: no code reads it, and the SDK logs any that it cannot parse.
-	ctx := propagation.TraceContext{}.Extract(r.outer, propagation.HeaderCarrier(in.Header))
+	ctx := s.deps.Propagator.Extract(r.outer, traceHeaders{propagation.HeaderCarrier(in.Header)})
 	ctx, span := s.tracer.Start( //nolint:spancheck // the caller ends it
 		ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 	r.outer = ctx
 	return span //nolint:spancheck // as above
 }
+
+// traceHeaders hides the names of the headers, among which the propagator ottrace looks for baggage: the SDK logs any
+// that it cannot parse.
+type traceHeaders struct{ propagation.HeaderCarrier }
+
+// Keys returns no names.
+func (traceHeaders) Keys() []string { return nil }
 
 // described returns the initial name and attributes of a request's span.
 func described(in *http.Request, r *request) (name string, attributes []attribute.KeyValue) {

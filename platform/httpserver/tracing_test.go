@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
@@ -25,7 +26,7 @@ func tracedFixture(t *testing.T, change ...func(*Deps)) (*fixture, *tracetest.Sp
 	spans := tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
 	f := newFixture(t, Config{LogRequests: "all"}, append(change, func(d *Deps) {
-		d.TracerProvider = provider
+		d.TracerProvider, d.Propagator = provider, propagation.TraceContext{}
 	})...)
 	return f, spans
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -38,7 +39,9 @@ type Config struct {
 type Telemetry struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
-	sdk      *sdktrace.TracerProvider // nil when tracing is off
+	// propagator reads and writes the ids of spans in headers.
+	propagator propagation.TextMapPropagator
+	sdk        *sdktrace.TracerProvider // nil when tracing is off
 }
 
 // New builds the telemetry of a service. It fails, with a sentence that names the variable, on an invalid log level, or
@@ -58,13 +61,18 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		return nil, err
 	}
 
+	propagator, err := newPropagator(cfg.Environ)
+	if err != nil {
+		return nil, err
+	}
+
 	spans := newSpanCounter()
 	registry, err := newRegistry(cfg, spans)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
 	}
 
-	t := &Telemetry{logger: slog.New(handler), registry: registry}
+	t := &Telemetry{logger: slog.New(handler), registry: registry, propagator: propagator}
 
 	// Before the first exporter exists: gRPC's logger must not change while it is used.
 	if cfg.CaptureGlobals {
@@ -90,6 +98,10 @@ func (t *Telemetry) Logger() *slog.Logger { return t.logger }
 
 // Registry returns the service's registry of metrics.
 func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
+
+// Propagator returns the propagator that OTEL_PROPAGATORS selects; by default it reads and writes traceparent and
+// tracestate. It exists also when tracing is off.
+func (t *Telemetry) Propagator() propagation.TextMapPropagator { return t.propagator }
 
 // TracerProvider returns the provider of tracers: a no-op if tracing is off, never nil.
 func (t *Telemetry) TracerProvider() trace.TracerProvider {

@@ -118,6 +118,7 @@ func TestNewRefuses(t *testing.T) {
 	for want, cfg := range map[string]telemetry.Config{
 		`LOG_LEVEL: slog: level string "loud": unknown name`:     {LogLevel: "loud"},
 		`OTEL_SDK_DISABLED "yes" is not true or false`:           environ("OTEL_SDK_DISABLED", "yes"),
+		`OTEL_PROPAGATORS: unknown propagator: zipkin`:           environ("OTEL_PROPAGATORS", "b3,zipkin"),
 		`OTEL_TRACES_EXPORTER "jaeger" is not otlp or none`:      environ("OTEL_TRACES_EXPORTER", "jaeger"),
 		endpoint + ` is not a URL such as http://collector:4318`: environ(endpoint, "ftp://u:hunter2@c"),
 		endpoint + ` is not a URL such as http`:                  environ(endpoint, "hunter2:%zz"),

@@ -1,16 +1,20 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/propagators/autoprop"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -74,6 +78,21 @@ func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
 		}
 	}
 	return s, nil
+}
+
+// newPropagator returns the propagator of the comma-separated names in OTEL_PROPAGATORS, which default to tracecontext.
+// It leaves baggage out: no code reads it, and the SDK logs any that it cannot parse. It fails on an unknown name.
+func newPropagator(environ map[string]string) (propagation.TextMapPropagator, error) {
+	const name = "OTEL_PROPAGATORS"
+	list := cmp.Or(strings.TrimSpace(environ[name]), "tracecontext")
+	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "baggage" })
+
+	propagator, err := autoprop.TextMapPropagator(names...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; known are tracecontext, baggage, b3, b3multi, jaeger, xray, ottrace, none", name, err)
+	}
+	return propagator, nil
 }
 
 // newTracerProvider returns the provider that sends to the endpoint in the OTEL_EXPORTER_OTLP_* variables. It opens no

@@ -68,7 +68,7 @@ func runCheck(ctx context.Context, p process, asked []targets.Target) error {
 	if err != nil {
 		return err
 	}
-	ctx = withParent(ctx, p.environ)
+	ctx = withParent(ctx, tel.Propagator(), p.environ)
 	err = targets.Check(ctx, p.stdout, tel, asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -81,11 +81,16 @@ func runCheck(ctx context.Context, p process, asked []targets.Target) error {
 // flushTimeout bounds the export of the last spans.
 const flushTimeout = 5 * time.Second
 
-// withParent takes the parent span from TRACEPARENT and TRACESTATE, OpenTelemetry's carriers in the environment.
-func withParent(ctx context.Context, environ map[string]string) context.Context {
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{
-		"traceparent": environ["TRACEPARENT"], "tracestate": environ["TRACESTATE"],
-	})
+// withParent takes the parent span from OpenTelemetry's carriers in the environment: by default TRACEPARENT and
+// TRACESTATE.
+func withParent(
+	ctx context.Context, propagator propagation.TextMapPropagator, environ map[string]string,
+) context.Context {
+	carrier := propagation.MapCarrier{}
+	for _, field := range propagator.Fields() {
+		carrier[field] = environ[strings.ToUpper(strings.ReplaceAll(field, "-", "_"))]
+	}
+	return propagator.Extract(ctx, carrier)
 }
 
 // longestDrive bounds a load whose standard input does not end.

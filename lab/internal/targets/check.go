@@ -23,7 +23,8 @@ const CheckTimeout = 60 * time.Second
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
 	client := &http.Client{
-		Transport: traced{next: &http.Transport{DisableKeepAlives: true}, tracer: tracer}, Timeout: answerTimeout,
+		Transport: traced{next: &http.Transport{DisableKeepAlives: true}, tracer: tracer, propagator: tel.Propagator()},
+		Timeout:   answerTimeout,
 	}
 	errs := make([]error, 0, 2*len(targets))
 	for _, t := range targets {

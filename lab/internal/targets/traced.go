@@ -10,15 +10,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced is a transport that propagates traces: each request gets a span of kind client below the context's span, and a
-// traceparent that names it. The tracestate and the decision not to record are passed on unchanged. Without tracing,
-// the context's traceparent is sent if it has one.
+// traced is a transport that propagates traces: each request gets a span of kind client below the context's span, which
+// its header names. The tracestate and the decision not to record are passed on unchanged. Without tracing, the header
+// names the context's span if it has one.
 //
 // A span has the method, the server and the status, and ends when the answer's header has arrived. It leaves out the
 // URL and the text of an error, which contain ids and keys; that is why this is not otelhttp.
 type traced struct {
-	next   http.RoundTripper
-	tracer trace.Tracer
+	next       http.RoundTripper
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
 }
 
 // RoundTrip sends r within a span.
@@ -31,7 +32,7 @@ func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 
 	r = r.Clone(ctx) // a RoundTripper must not change its request
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	t.propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		span.SetStatus(codes.Error, "")

@@ -67,7 +67,9 @@ func TestTransport(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	base := &http.Transport{}
 	t.Cleanup(base.CloseIdleConnections)
-	client := &http.Client{Transport: traced{base, telemetry.NewProvider(spans).Tracer("test")}}
+	client := &http.Client{Transport: traced{
+		base, telemetry.NewProvider(spans).Tracer("test"), propagation.TraceContext{},
+	}}
 	for _, test := range []struct {
 		url, status string
 		code        codes.Code

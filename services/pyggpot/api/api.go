@@ -6,6 +6,9 @@ import _ "embed" // for the contract
 
 //go:generate go tool -modfile=../../../tools/go.mod buf generate
 //go:generate sed -i -E -f openapi.sed openapi.yaml
+//go:generate mv ../internal/twirptest/coin/coin.twirp.go ../internal/twirptest/coin/coin.gen.go
+//go:generate mv ../internal/twirptest/pot/pot.twirp.go ../internal/twirptest/pot/pot.gen.go
+//go:generate sed -i -E -f twirp.sed ../internal/twirptest/coin/coin.gen.go ../internal/twirptest/pot/pot.gen.go
 
 // OpenAPI holds openapi.yaml.
 //

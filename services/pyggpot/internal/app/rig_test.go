@@ -5,12 +5,15 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/twitchtv/twirp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -24,6 +27,8 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
+	twirpcoin "github.com/rowlock/rowlock/services/pyggpot/internal/twirptest/coin"
+	twirppot "github.com/rowlock/rowlock/services/pyggpot/internal/twirptest/pot"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -40,25 +45,35 @@ func start(t *testing.T, environ map[string]string) (r *replica, dsn string) {
 
 // refusal holds the error that a client got.
 type refusal struct {
-	code   string // Connect's
+	code   string // Connect's or Twirp's
 	reason string // google.rpc.ErrorInfo
 	field  string // google.rpc.BadRequest, the first
 	retry  time.Duration
 }
 
-// caller calls procedures by the generated client.
-type caller struct {
+// caller calls procedures by a generated client.
+type caller interface {
+	call(t *testing.T, request, answer proto.Message) *refusal
+}
+
+// connectCaller calls by Connect's clients.
+type connectCaller struct {
 	pots  potconnect.PotClient
 	coins coinconnect.CoinClient
 }
 
 func newCaller(t *testing.T, base string, transport *http.Transport, options ...connect.ClientOption) caller {
 	t.Helper()
-	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	return caller{
+	client := newClient(t, transport)
+	return connectCaller{
 		potconnect.NewPotClient(client, base, options...), coinconnect.NewCoinClient(client, base, options...),
 	}
+}
+
+func newClient(t *testing.T, transport *http.Transport) *http.Client {
+	t.Helper()
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
 
 // h2c returns a transport that speaks only HTTP/2.
@@ -68,7 +83,7 @@ func h2c() *http.Transport {
 	return tr
 }
 
-func (c caller) call(t *testing.T, request, answer proto.Message) *refusal {
+func (c connectCaller) call(t *testing.T, request, answer proto.Message) *refusal {
 	t.Helper()
 	var got proto.Message
 	var err error
@@ -121,6 +136,32 @@ func message[T any](r *connect.Response[T], err error) (proto.Message, error) {
 	return r.Any().(proto.Message), nil //nolint:errcheck // it is one
 }
 
+// twirpCaller calls by Twirp's clients, whose methods are named after their requests.
+type twirpCaller struct {
+	pots  twirppot.Pot
+	coins twirpcoin.Coin
+}
+
+func (c twirpCaller) call(t *testing.T, request, answer proto.Message) *refusal {
+	t.Helper()
+	name := strings.TrimSuffix(string(request.ProtoReflect().Descriptor().Name()), "Request")
+	method := reflect.ValueOf(c.pots).MethodByName(name)
+	if !method.IsValid() {
+		method = reflect.ValueOf(c.coins).MethodByName(name)
+	}
+	got := method.Call([]reflect.Value{reflect.ValueOf(t.Context()), reflect.ValueOf(request)})
+
+	if err, ok := reflect.TypeAssert[twirp.Error](got[1]); ok {
+		retry, _ := strconv.Atoi(err.Meta("retry_after"))
+		return &refusal{string(err.Code()), err.Meta("reason"), err.Meta("field"), time.Duration(retry) * time.Second}
+	}
+	if answer != nil {
+		message, _ := reflect.TypeAssert[proto.Message](got[0])
+		proto.Merge(answer, message)
+	}
+	return nil
+}
+
 // dial returns a connection of Google's client.
 func dial(t *testing.T, r *replica) *grpc.ClientConn {
 	t.Helper()
@@ -133,11 +174,12 @@ func dial(t *testing.T, r *replica) *grpc.ClientConn {
 	return conn
 }
 
-// readJSON reads an error of Connect in JSON.
+// readJSON reads an error of Connect or Twirp in JSON.
 func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	t.Helper()
 	var wire struct {
 		Code    string
+		Meta    struct{ Reason, Field string } // Twirp's
 		Details []struct {
 			Debug struct {
 				Reason          string
@@ -148,7 +190,7 @@ func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	if err := json.Unmarshal([]byte(a.Body), &wire); err != nil {
 		t.Errorf("%s: %v", a, err)
 	}
-	refused := &refusal{code: wire.Code}
+	refused := &refusal{code: wire.Code, reason: wire.Meta.Reason, field: wire.Meta.Field}
 	for _, d := range wire.Details {
 		refused.reason += d.Debug.Reason
 		for _, v := range d.Debug.FieldViolations {
@@ -161,13 +203,19 @@ func readJSON(t *testing.T, a apptest.Answer) *refusal {
 // callers returns a caller for each protocol of the service.
 func callers(t *testing.T, r *replica) map[string]caller {
 	t.Helper()
+	http1 := newClient(t, &http.Transport{})
 	return map[string]caller{
-		"binary":            newCaller(t, r.API, &http.Transport{}),
-		"JSON":              newCaller(t, r.API, &http.Transport{}, connect.WithProtoJSON()),
-		"JSON under /twirp": newCaller(t, r.API+"/twirp", &http.Transport{}, connect.WithProtoJSON()),
-		"gzip over HTTP/2":  newCaller(t, r.API, h2c(), connect.WithSendGzip()),
-		"gRPC-Web":          newCaller(t, r.API, &http.Transport{}, connect.WithGRPCWeb()),
-		"gRPC":              newCaller(t, r.API, h2c(), connect.WithGRPC()),
+		"binary": newCaller(t, r.API, &http.Transport{}),
+		"JSON":   newCaller(t, r.API, &http.Transport{}, connect.WithProtoJSON()),
+		"Twirp": twirpCaller{
+			twirppot.NewPotProtobufClient(r.API, http1), twirpcoin.NewCoinProtobufClient(r.API, http1),
+		},
+		"Twirp JSON": twirpCaller{
+			twirppot.NewPotJSONClient(r.API, http1), twirpcoin.NewCoinJSONClient(r.API, http1),
+		},
+		"gzip over HTTP/2": newCaller(t, r.API, h2c(), connect.WithSendGzip()),
+		"gRPC-Web":         newCaller(t, r.API, &http.Transport{}, connect.WithGRPCWeb()),
+		"gRPC":             newCaller(t, r.API, h2c(), connect.WithGRPC()),
 	}
 }
 

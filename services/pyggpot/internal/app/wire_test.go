@@ -52,7 +52,8 @@ func TestJSONToTheLetter(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheServer: what no handler sees is a Connect error as well, with the status of the other services.
+// TestRefusalsOfTheServer: what no handler sees is a Connect error as well, with the status of the other services, or a
+// Twirp error with Twirp's.
 func TestRefusalsOfTheServer(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, map[string]string{"MAX_BODY": "1KiB"})
@@ -61,14 +62,24 @@ func TestRefusalsOfTheServer(t *testing.T) {
 		invalid = "invalid_argument"
 		field   = "INVALID_FIELD"
 		large   = "resource_exhausted"
+
+		sevenCoins = `{"pot_id":1,"coins":[{"kind":"GOLD","count":7}]}`
 	)
+	if a := r.send(t, "/twirp/pyggpot.pot.Pot/CreatePot", json, `{"pot_name":"six","max_coins":6}`); a.Status != 200 {
+		t.Fatalf("create: %s", a)
+	}
 	for _, tt := range []struct {
 		path, contentType, body string
 		status                  int
 		code, reason, at        string
 	}{
 		{"/pyggpot.coin.Coin/Nope", json, "{}", 404, "unimplemented", "NOT_FOUND", ""},
-		{"/twirp/Nope/Nope", json, "{}", 404, "unimplemented", "NOT_FOUND", ""},
+		{"/twirp/Nope/Nope", json, "{}", 404, "bad_route", "NOT_FOUND", ""},
+		{"/twirp" + addCoins, "application/grpc", "", 404, "bad_route", "UNSUPPORTED_MEDIA_TYPE", ""},
+		{"/twirp" + addCoins, json, "{}{}", 400, "malformed", "INVALID_JSON", ""},
+		{"/twirp" + addCoins, "application/protobuf", "\xff", 400, "malformed", "INVALID_JSON", ""},
+		{"/twirp" + addCoins, "application/protobuf", strings.Repeat("A", 2000), 429, large, "BODY_TOO_LARGE", ""},
+		{"/twirp" + addCoins, json, sevenCoins, 412, "failed_precondition", "POT_FULL", "coins"},
 		{addCoins, "application/x-www-form-urlencoded", "a=1", 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
 		{"/grpc.health.v1.Health/Watch", json, "{}", 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
 		{addCoins, json, `{"coins":[` + strings.Repeat(" ", 2000) + `]}`, 413, large, "BODY_TOO_LARGE", ""},

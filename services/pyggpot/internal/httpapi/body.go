@@ -40,16 +40,14 @@ type procedure struct {
 // a body that is too large or incomplete, JSON that does not fit the procedure's message.
 func (p procedure) serve(c echo.Context) error {
 	w, r := c.Response(), c.Request()
-	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
-	media = strings.ToLower(strings.TrimSpace(media))
 
-	switch {
+	switch media := mediaOf(r); {
 	case p.framed(media):
 		r.Body = framedBody{r.Body, r.Context()}
 		p.handler.ServeHTTP(w, r)
 		return nil
 	case p.stream:
-	case media == "" || media == typeJSON || isJSON(media):
+	case isJSON(media):
 		r.Header.Set(headerContentType, typeJSON)
 		return p.unary(w, r, p.request != nil)
 	case media == typeProto:
@@ -149,10 +147,18 @@ func invalidJSON(err error) error {
 	return problem.InvalidField.New("The value of "+name+" does not fit.", problem.Field(name), cause)
 }
 
-// isJSON reports whether a media type has the suffix +json and does not belong to a protocol that frames messages.
+// mediaOf returns the media type of a request, without parameters; empty if it has none.
+func mediaOf(r *http.Request) string {
+	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// isJSON reports whether a media type is missing, JSON's, or has the suffix +json and does not belong to a protocol
+// that frames messages.
 func isJSON(media string) bool {
-	return strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json") &&
-		!strings.HasPrefix(media, "application/grpc") && !strings.HasPrefix(media, "application/connect")
+	return media == "" || media == typeJSON ||
+		strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json") &&
+			!strings.HasPrefix(media, "application/grpc") && !strings.HasPrefix(media, "application/connect")
 }
 
 // framed reports whether a media type belongs to a protocol that frames messages and serves the procedure.

@@ -36,6 +36,22 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
+// protobufCodec implements connect.Codec by protobuf's binary encoding, under the name that Twirp clients give it.
+type protobufCodec struct{}
+
+// Name returns the last part of the Content-Type.
+func (protobufCodec) Name() string { return "protobuf" }
+
+// Marshal implements connect.Codec.
+func (protobufCodec) Marshal(message any) ([]byte, error) {
+	return proto.Marshal(message.(proto.Message)) //nolint:errcheck // Connect's messages are
+}
+
+// Unmarshal implements connect.Codec.
+func (protobufCodec) Unmarshal(data []byte, message any) error {
+	return proto.Unmarshal(data, message.(proto.Message)) //nolint:errcheck // Connect's messages are
+}
+
 // decoded is the first byte of a message that was already decoded and follows in protobuf's binary encoding. No JSON
 // begins with it.
 const decoded = 0

@@ -28,9 +28,6 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// twirp is the path prefix of Twirp clients.
-const twirp = "/twirp"
-
 // Options configure the routes.
 type Options struct {
 	// MaxBody is the largest request in bytes, MAX_BODY.
@@ -90,15 +87,17 @@ func Streams() []string {
 	}
 }
 
-// Register registers the procedures of the contract on e, each also under /twirp, and gRPC's health check and
-// reflection. Each procedure has a separate route, so that it has the same metrics, logs and limits as any other API,
-// and a span from ops, which is nil without tracing.
+// Register registers the procedures of the contract on e, each also under /twirp for Twirp's clients, and gRPC's health
+// check and reflection. Each procedure has a separate route, so that it has the same metrics, logs and limits as any
+// other API, and a span from ops, which is nil without tracing.
 func Register(e *echo.Echo, service *pot.Service, o Options, ops *telemetry.Operations) error {
 	interceptors, err := interceptors(o.TracerProvider, ops)
 	if err != nil {
 		return err
 	}
-	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
+	common := connect.WithHandlerOptions(
+		connect.WithCodec(jsonCodec{}), connect.WithCodec(protobufCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)),
+	)
 	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
 
@@ -112,7 +111,7 @@ func Register(e *echo.Echo, service *pot.Service, o Options, ops *telemetry.Oper
 	for path, op := range operations() {
 		e.POST(path, procedure{handler: mux, request: op.request, maxBody: o.MaxBody}.serve)
 		e.POST(twirp+path,
-			procedure{handler: http.StripPrefix(twirp, mux), request: op.request, maxBody: o.MaxBody}.serve)
+			procedure{handler: http.StripPrefix(twirp, mux), request: op.request, maxBody: o.MaxBody}.serveTwirp)
 	}
 	e.POST(healthCheck, procedure{handler: mux, maxBody: o.MaxBody}.serve)
 	for _, path := range Streams() {

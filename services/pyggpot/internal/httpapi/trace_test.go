@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -48,6 +49,7 @@ func traced(t *testing.T, r pot.Repository) (base string, spans *tracetest.SpanR
 	provider := telemetry.NewProvider(spans)
 	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), TracerProvider: provider,
+		Propagator: propagation.TraceContext{},
 		WriteError: httpapi.ErrorWriter(),
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 	})
