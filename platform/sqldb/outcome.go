@@ -27,7 +27,7 @@ const (
 	// Other is an answer of the server that points at a mistake in the program.
 	Other Reason = iota
 	// Connection is a database that cannot be reached, refuses the login or to work (starting,
-	// stopping, read only, out of disk) or went away before it answered.
+	// stopping, read only, out of disk or of another resource) or went away before it answered.
 	Connection
 	// Overloaded is a server or a pool without a free connection.
 	Overloaded
@@ -44,7 +44,7 @@ const (
 	Canceled
 	// Constraint is a violated constraint (class 23).
 	Constraint
-	// Data is a value that the server refuses (classes 22 and 54).
+	// Data is a value that the server refuses (class 22).
 	Data
 )
 
