@@ -42,7 +42,9 @@ func mysqlMeaning(number uint16) reply {
 
 	case 3819: // a check of MySQL fails; MariaDB's has the class 23
 		return reply{reason: Constraint, shown: true}
-	case 1050, 1054, 1142, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
+	case 1142, 1143: // a right on a table or on a column
+		return reply{reason: Denied, shown: true}
+	case 1050, 1054, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
 		return reply{shown: true}
 	}
 	return reply{}

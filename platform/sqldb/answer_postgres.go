@@ -71,6 +71,8 @@ func reasonOf(state string) Reason {
 		return LockTimeout
 	case stateQueryCanceled:
 		return Timeout
+	case "42501": // insufficient privilege
+		return Denied
 	case "53300": // too many connections
 		return Overloaded
 	case stateReadOnlyTransaction, "25P03", "25P04": // idle_in_transaction_session_timeout, transaction_timeout

@@ -29,6 +29,8 @@ const (
 	// Connection is a database that cannot be reached, refuses the login or to work (starting,
 	// stopping, read only, out of disk or of another resource) or went away before it answered.
 	Connection
+	// Denied is a right that the role lacks (42501).
+	Denied
 	// Overloaded is a server or a pool without a free connection.
 	Overloaded
 	// Serialization is a deadlock or a serialization failure (40P01, 40001).
@@ -50,7 +52,7 @@ const (
 
 func (r Reason) String() string {
 	return [...]string{
-		Other: "other", Connection: "connection", Overloaded: "overloaded", Serialization: "serialization",
+		Other: "other", Connection: "connection", Denied: "denied", Overloaded: "overloaded", Serialization: "serialization",
 		Outdated: "outdated", LockTimeout: "lock_timeout", Timeout: "timeout", Canceled: "canceled",
 		Constraint: "constraint", Data: "data",
 	}[r]

@@ -22,7 +22,7 @@ func Problem(err error) *problem.Error {
 	}
 
 	switch e.Reason {
-	case Connection:
+	case Connection, Denied:
 		return problem.DatabaseUnavailable.New(
 			"The database is not available at the moment. Nothing was changed; try again.", cause)
 	case Overloaded:
