@@ -48,10 +48,14 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
 	}
 	delete(cfg.Runtime, passwordFile) // the server has no such setting
 
-	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
-	cfg.Host = strings.Trim(cfg.Host, "[]")
+	// The driver reads variables such as PGUSER, which may end with a secret's line break. It puts an IPv6 address into
+	// brackets itself, and leaves those that PGHOST or a URL without a port has.
+	cfg.Host = strings.Trim(cfg.Host, "[]\r\n")
 	for i, other := range cfg.Multi {
-		cfg.Multi[i].Host = strings.Trim(other.Host, "[]")
+		cfg.Multi[i].Host = strings.Trim(other.Host, "[]\r\n")
+	}
+	for _, value := range []*string{&cfg.Database, &cfg.User, &cfg.Password} {
+		*value = strings.TrimRight(*value, "\r\n")
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {

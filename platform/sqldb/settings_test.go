@@ -148,9 +148,12 @@ func TestSessionConfig(t *testing.T) {
 }
 
 // TestVariablesLeadToTheServer: the chart's URL names no server. The driver reads the variables, whose host may be an
-// IPv6 address, in brackets or not; a URL may have one too. It sets variables of the process, so it is not parallel.
+// IPv6 address, in brackets or not; a URL may have one too. A secret often ends with a line break. It sets variables of
+// the process, so it is not parallel.
 func TestVariablesLeadToTheServer(t *testing.T) {
-	for name, value := range map[string]string{"PGPORT": "5433", "PGDATABASE": "x", "PGUSER": "app", "PGPASSWORD": "p"} {
+	for name, value := range map[string]string{
+		"PGPORT": "5433", "PGDATABASE": "x\n", "PGUSER": "app\r\n", "PGPASSWORD": "p\n",
+	} {
 		t.Setenv(name, value)
 	}
 	const none = "postgres://?sslmode=disable"
@@ -158,7 +161,7 @@ func TestVariablesLeadToTheServer(t *testing.T) {
 		t.Errorf("the configuration refuses it: %v", err)
 	}
 	for _, c := range [][2]string{
-		{"::1", none}, {"[::1]", none}, {"unused.invalid", "postgres://[::1]?sslmode=disable"},
+		{"::1\n", none}, {"[::1]\n", none}, {"unused.invalid", "postgres://[::1]?sslmode=disable"},
 	} {
 		t.Setenv("PGHOST", c[0])
 		cfg, _, err := postgresConfig(Settings{URL: c[1]})
