@@ -139,6 +139,28 @@ func TestAServiceWithoutADistributionRunsOnOnePrimary(t *testing.T) {
 	}
 }
 
+// The role of a replica need not be that of its migrations.
+func TestMissingRightsAreNamed(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Empty(t)
+	_, roleDSN := dbtest.Role(t, dsn)
+	p := newProbe(t, roleDSN, map[string]string{"MIGRATE_DATABASE_URL": dsn})
+	p.settings.Migrations.Rights = []string{
+		"USAGE ON SCHEMA probe", "SELECT, DELETE ON probe.probe", "TEMPORARY, CREATE ON DATABASE",
+	}
+	c, err := p.new(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	const want = "DATABASE_URL: its role lacks rights: " +
+		"GRANT USAGE ON SCHEMA probe; GRANT SELECT, DELETE ON probe.probe; GRANT CREATE ON DATABASE"
+	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the start: %v, want %q", err, want)
+	}
+}
+
 func TestStartIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

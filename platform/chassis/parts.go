@@ -101,7 +101,8 @@ func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 }
 
 // prepareDatabase waits for the database, refuses one that does not store UTF-8, and brings the schema up to date: it
-// migrates, or with MIGRATE_ON_START=false waits until another process has. Then it runs the service's check.
+// migrates, or with MIGRATE_ON_START=false waits until another process has. Then it checks the role's rights, and runs
+// the service's check.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	if err := c.reach(ctx); err != nil {
 		return err
@@ -112,6 +113,9 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 
 	if err := c.prepareSchema(ctx); err != nil {
 		return err
+	}
+	if err := c.db.CheckRights(ctx, c.settings.Migrations.Rights); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 
 	if err := c.db.Warn(ctx); err != nil {

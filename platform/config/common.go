@@ -156,6 +156,11 @@ func (f *Faults) URL(name, value string) {
 		return
 	}
 
+	if strings.ContainsAny(value, "\r\n") {
+		f.Add(name+": holds a line break: look for one at the end of the secret that it is made from", name)
+		return
+	}
+
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
 		f.Add(name+": not a URL such as postgres://user:password@host:5432/name; "+

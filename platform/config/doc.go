@@ -15,9 +15,11 @@
 //   - oneof: the allowed values, separated by |.
 //   - min, max: inclusive bounds, written like a value of the variable.
 //
-// A variable that is set to the empty string counts as not set, as in a shell's ${NAME:-default}. A struct may have two
-// methods: Defaults, which replaces defaults of embedded structs, and Validate, which checks what tags cannot express.
-// [Load] calls them on embedded structs too.
+// Line breaks at the end of a value are cut off: secrets often end with one. A variable that is set to the empty string
+// counts as not set, as in a shell's ${NAME:-default}.
+//
+// A struct may have two methods: Defaults, which replaces defaults of embedded structs, and Validate, which checks what
+// tags cannot express. [Load] calls them on embedded structs too.
 //
 // All faults are reported at once, one sentence per variable. No sentence contains a secret.
 package config

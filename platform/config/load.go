@@ -28,7 +28,8 @@ func Load(dst any, environ map[string]string) error {
 	l := inspect(dst)
 	faults := &Faults{unread: make(map[string]bool)}
 	for _, f := range l.fields {
-		if sentence := f.read(environ[f.name]); sentence != "" {
+		given := strings.TrimRight(environ[f.name], "\r\n")
+		if sentence := f.read(given); sentence != "" {
 			faults.Add(f.name + ": " + sentence)
 			faults.unread[f.name] = true
 		}

@@ -56,13 +56,17 @@ func TestLoadTakesWhatIsSet(t *testing.T) {
 	t.Parallel()
 	var got service
 	err := config.Load(&got, map[string]string{
-		"DATABASE_URL": goodURL, "MIGRATE_DATABASE_URL": "postgres://owner@db/rowlock",
+		"DATABASE_URL": goodURL + "\r\n", "MIGRATE_DATABASE_URL": "postgres://owner@db/rowlock",
+		"FINGERPRINT_SECRET": "s3cret\n", "LOG_FORMAT": "text\n", // as secrets often end
 		"MAX_BODY": "1MiB", "WORKER_PAUSE": "2s", "PPROF": "true", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
 		"DB_POOLER": "transaction", "DB_CLUSTER": "citus", "SHUTDOWN_DELAY": "2s", "BATCH": "7",
 		"LOG_LEVEL": "", // set to nothing: as if not set
 	})
 	if err != nil {
 		t.Fatalf("Load: %v", err)
+	}
+	if got.DatabaseURL != goodURL || got.Secret != "s3cret" {
+		t.Errorf("the line breaks were not cut off: %q, %q", got.DatabaseURL, got.Secret)
 	}
 	if got.MaxBody != config.MiB || got.Worker.Pause != 2*time.Second || !got.PProf || got.HTTPAddr != "127.0.0.1:0" ||
 		got.DBPooler != "transaction" || got.DBCluster != "citus" || got.LogLevel != "info" || got.Batch != 7 {
@@ -80,6 +84,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ environ, want string }{ // the variables, and the error after "configuration:"
 		{"DATABASE_URL=", ` DATABASE_URL: required, but not set`},
+		{"MIGRATE_DATABASE_URL=postgres://u@h/db|?sslmode=require", ` MIGRATE_DATABASE_URL: holds a line break: ` +
+			`look for one at the end of the secret that it is made from`},
 		{"DB_LOCK_TIMEOUT=5", ` DB_LOCK_TIMEOUT: "5" is not a duration such as 500ms, 5s or 1m30s`},
 		{"PPROF=yes", ` PPROF: "yes" is not true or false`},
 		{"DB_MAX_OPEN_CONNS=8.0", ` DB_MAX_OPEN_CONNS: "8.0" is not a whole number`},
@@ -129,7 +135,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		environ := map[string]string{"DATABASE_URL": goodURL}
 		for pair := range strings.FieldsSeq(tt.environ) {
 			name, value, _ := strings.Cut(pair, "=")
-			environ[name] = value
+			environ[name] = strings.ReplaceAll(value, "|", "\n")
 		}
 		err := config.Load(&service{}, environ)
 		if err == nil || err.Error() != "configuration:"+tt.want {
@@ -146,7 +152,7 @@ func TestNoSecretIsRepeated(t *testing.T) {
 		"no url":        {"DATABASE_URL": secret},
 		"broken url":    {"DATABASE_URL": "postgres://u:" + secret + "@h:port/db"},
 		"broken escape": {"DATABASE_URL": "postgres://u:%zz" + secret + "@h/db"},
-		"line break":    {"DATABASE_URL": "postgres://u:" + secret + "@h/db\n"},
+		"line break":    {"DATABASE_URL": "postgres://u:" + secret + "@h/db\n?a=b"},
 		"opaque":        {"DATABASE_URL": "postgres:u:" + secret + "@h"},
 		"key=value":     {"DATABASE_URL": "host=h password=" + secret},
 		"migrate":       {"MIGRATE_DATABASE_URL": secret + "\x00"},

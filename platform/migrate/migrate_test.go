@@ -94,6 +94,11 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	up(t, url, source())
 	db := dbtest.Dial(t, url)
 	role, roleURL := dbtest.Role(t, url)
+	err := migrate.Verify(t.Context(), roleURL, source(), quiet())
+	const want = "; GRANT the role USAGE on its schema and SELECT ON shop.goose_db_version"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("Verify without rights: %v", err)
+	}
 	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
 	holder := holdLock(t, db)
@@ -102,7 +107,7 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	holder.Rollback()
 	// Something pending needs them, and says so.
 	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
-	err := migrate.Up(t.Context(), roleURL, newer, patience, quiet())
+	err = migrate.Up(t.Context(), roleURL, newer, patience, quiet())
 	if sqldb.SQLState(err) != "42501" {
 		t.Errorf("Up without rights: %v", err)
 	}

@@ -28,6 +28,8 @@ type Source struct {
 	HistorySchema string
 	// Cluster is what distributes the tables, by default sqldb.ClusterNone.
 	Cluster sqldb.Cluster
+	// Rights lists what the role of a replica may do with what the migrations make, as sqldb.DB.CheckRights takes it.
+	Rights []string
 	// Distribution lists the statements that distribute the tables over sqldb.ClusterCitus after the migrations. Each
 	// runs once, in order, in a separate transaction. Releases may append to the list but change nothing in it.
 	Distribution []string

@@ -62,9 +62,12 @@ func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err 
 	defer func() { err = errors.Join(err, m.db.Close()) }()
 	return m.retry(ctx, log, func() error {
 		pending, err := m.look(ctx)
-		if pending {
+		switch e, _ := errors.AsType[*sqldb.Error](err); {
+		case pending:
 			err = fmt.Errorf("schema %s: %w; run the program's command migrate, or set MIGRATE_ON_START=true",
 				src.Schema, ErrPending)
+		case e != nil && e.Reason == sqldb.Denied:
+			err = fmt.Errorf("%w; GRANT the role USAGE on its schema and SELECT ON %s", err, m.history)
 		}
 		return err
 	})
@@ -311,7 +314,7 @@ func passing(err error) bool {
 		return true
 	case sqldb.Constraint:
 		return e.Constraint == onceIndex || strings.HasPrefix(e.Constraint, "pg_")
-	case sqldb.Other, sqldb.Timeout, sqldb.Canceled, sqldb.Data:
+	case sqldb.Other, sqldb.Denied, sqldb.Timeout, sqldb.Canceled, sqldb.Data:
 	}
 	return e.SQLState == "XX000"
 }

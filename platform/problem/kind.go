@@ -36,7 +36,7 @@ var (
 	UnsupportedMediaType = Define("UNSUPPORTED_MEDIA_TYPE", http.StatusUnsupportedMediaType, "")
 	// NotApplied means that a change was tried and left no trace, for instance after a lock timeout. Safe to repeat.
 	NotApplied = Define("NOT_APPLIED", http.StatusServiceUnavailable, "")
-	// DatabaseUnavailable means that the database could not be reached; nothing was applied. Safe to repeat.
+	// DatabaseUnavailable means that the database cannot be reached or used; nothing was applied. Safe to repeat.
 	DatabaseUnavailable = Define("DATABASE_UNAVAILABLE", http.StatusServiceUnavailable, "")
 	// Overloaded means that the request was refused before any work; nothing was applied. Safe to repeat.
 	Overloaded = Define("OVERLOADED", http.StatusServiceUnavailable, "")

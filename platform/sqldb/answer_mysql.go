@@ -31,18 +31,20 @@ func mysqlMeaning(number uint16) reply {
 
 	case 1053, 1927, 4031: // shutdown; killed; disconnected because it was idle
 		return reply{reason: Connection, inDoubt: true, shown: true}
-	case 1180: // error during COMMIT
+	case 3, 1026, 1180: // error writing a file, such as the binary log (2), or during COMMIT
 		return reply{reason: Connection, inDoubt: true}
 	case 1290, 1836, 1792: // read only: by an option, the server, the transaction
 		return reply{reason: Connection, readOnly: true, shown: true}
-	case 1021, 1041, 1114: // disk full; out of resources; table full
+	case 5, 1037, 1038, 1041, 1021, 1114, 1206: // out of memory (4); disk full; table full; too many locks
 		return reply{reason: Connection}
 	case 1044, 1045, 1698, 1049, 1130, 3159: // access denied (3); unknown database; host refused; TLS required
 		return reply{refused: true, shown: true}
 
 	case 3819: // a check of MySQL fails; MariaDB's has the class 23
 		return reply{reason: Constraint, shown: true}
-	case 1050, 1054, 1142, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
+	case 1142, 1143: // a right on a table or on a column
+		return reply{reason: Denied, shown: true}
+	case 1050, 1054, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
 		return reply{shown: true}
 	}
 	return reply{}

@@ -71,6 +71,8 @@ func reasonOf(state string) Reason {
 		return LockTimeout
 	case stateQueryCanceled:
 		return Timeout
+	case "42501": // insufficient privilege
+		return Denied
 	case "53300": // too many connections
 		return Overloaded
 	case stateReadOnlyTransaction, "25P03", "25P04": // idle_in_transaction_session_timeout, transaction_timeout
@@ -80,11 +82,13 @@ func reasonOf(state string) Reason {
 	}
 
 	switch class(state) {
-	case "08", "53", "57", "58": // connection, insufficient resources, operator intervention, system error
+	// Connection, insufficient resources, program limit, operator intervention, system error. No accepted request
+	// exceeds a program limit, but a server that runs out of transaction ids refuses all changes with one (54000).
+	case "08", "53", "54", "57", "58":
 		return Connection
 	case "23":
 		return Constraint
-	case "22", "54":
+	case "22":
 		return Data
 	}
 	return Other

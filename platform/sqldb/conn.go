@@ -49,6 +49,8 @@ type connector struct {
 	notices bool
 	// database is the name of the database, for traces.
 	database string
+	// ignored names the URL's parameters that have no effect.
+	ignored []string
 
 	contention *contention.Metrics
 	tracing    *tracing // nil makes no spans

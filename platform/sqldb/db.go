@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -32,7 +33,7 @@ const (
 
 // Open checks the settings and returns a pool. It opens no connection: the first use
 // does. reg may be nil; two pools on one registry need different names.
-func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
+func Open(ctx context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
 	s.setDefaults()
 	kind, err := EngineOf(s.URL, s.Engines...)
 	if err != nil {
@@ -41,6 +42,10 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	guarded, err := kind.implementation().connector(s)
 	if err != nil {
 		return nil, err
+	}
+	if len(guarded.ignored) > 0 {
+		log.WarnContext(ctx, "the database URL has parameters that are ignored", slog.String("pool", s.Name),
+			slog.String("parameters", strings.Join(guarded.ignored, ", ")))
 	}
 	guarded.maxWait = s.StatementTimeout + Grace
 	guarded.contention, guarded.tracing = s.Contention, newTracing(s, kind, guarded.database)

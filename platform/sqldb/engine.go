@@ -75,6 +75,8 @@ type engine interface {
 	beginSQL(s Settings, o *options) []string
 	// warnings returns what Warn looks for, and the query of a capacity.
 	warnings() (risks []risk, capacity string)
+	// grantedSQL returns the query of CheckRights: whether the role has a privilege, the second parameter, on an object.
+	grantedSQL() string
 }
 
 func (e Engine) implementation() engine {

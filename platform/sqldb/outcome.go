@@ -27,8 +27,10 @@ const (
 	// Other is an answer of the server that points at a mistake in the program.
 	Other Reason = iota
 	// Connection is a database that cannot be reached, refuses the login or to work (starting,
-	// stopping, read only, out of disk) or went away before it answered.
+	// stopping, read only, out of disk or of another resource) or went away before it answered.
 	Connection
+	// Denied is a right that the role lacks (42501).
+	Denied
 	// Overloaded is a server or a pool without a free connection.
 	Overloaded
 	// Serialization is a deadlock or a serialization failure (40P01, 40001).
@@ -44,13 +46,13 @@ const (
 	Canceled
 	// Constraint is a violated constraint (class 23).
 	Constraint
-	// Data is a value that the server refuses (classes 22 and 54).
+	// Data is a value that the server refuses (class 22).
 	Data
 )
 
 func (r Reason) String() string {
 	return [...]string{
-		Other: "other", Connection: "connection", Overloaded: "overloaded", Serialization: "serialization",
+		Other: "other", Connection: "connection", Denied: "denied", Overloaded: "overloaded", Serialization: "serialization",
 		Outdated: "outdated", LockTimeout: "lock_timeout", Timeout: "timeout", Canceled: "canceled",
 		Constraint: "constraint", Data: "data",
 	}[r]

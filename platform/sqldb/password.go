@@ -45,7 +45,7 @@ func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	last := c.last.Load()
 	content, err := os.ReadFile(c.file)
 	if err == nil {
-		password := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+		password := strings.TrimRight(string(content), "\r\n")
 		var made driver.Conn
 		if made, err = c.connect(ctx, password); err == nil {
 			c.last.Store(&password)

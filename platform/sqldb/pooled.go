@@ -24,7 +24,7 @@ func checkPooled(cfg *pq.Config) error {
 	}
 	if len(names) > 0 {
 		return fmt.Errorf(
-			"behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
+			"behind a transaction pooler the database URL cannot set %s: leave it out, or use ALTER ROLE ... SET on the server",
 			strings.Join(names, ", "))
 	}
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 type postgresEngine struct{}
 
 func (postgresEngine) connector(s Settings) (*connector, error) {
-	cfg, file, err := postgresConfig(s)
+	cfg, file, ignored, err := postgresConfig(s)
 	if err != nil {
 		return nil, err
 	}
@@ -34,32 +35,42 @@ func (postgresEngine) connector(s Settings) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: inner, database: cfg.Database, notices: true, prepare: s.Pooler == PoolerNone}, nil
+	return &connector{
+		Connector: inner, database: cfg.Database, ignored: ignored, notices: true, prepare: s.Pooler == PoolerNone,
+	}, nil
 }
 
-// postgresConfig checks a URL and returns the driver's configuration of it, and the file with the password.
-func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
+// postgresConfig checks a URL and returns the driver's configuration of it, the file with the password, and the names
+// of the parameters that it ignores.
+func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, err error) {
 	_, query, err := parseURL(s.URL)
 	if err != nil {
-		return cfg, "", err
+		return cfg, "", nil, err
 	}
 	if cfg, err = pq.NewConfig(s.URL); err != nil {
-		return cfg, "", fmt.Errorf("the database URL cannot be used: %w", err)
+		return cfg, "", nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
 	delete(cfg.Runtime, passwordFile) // the server has no such setting
+	if ignored, err = dropForeign(cfg.Runtime); err != nil {
+		return cfg, "", nil, err
+	}
 
-	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
-	cfg.Host = strings.Trim(cfg.Host, "[]")
+	// The driver reads variables such as PGUSER, which may end with a secret's line break. It puts an IPv6 address into
+	// brackets itself, and leaves those that PGHOST or a URL without a port has.
+	cfg.Host = strings.Trim(cfg.Host, "[]\r\n")
 	for i, other := range cfg.Multi {
-		cfg.Multi[i].Host = strings.Trim(other.Host, "[]")
+		cfg.Multi[i].Host = strings.Trim(other.Host, "[]\r\n")
+	}
+	for _, value := range []*string{&cfg.Database, &cfg.User, &cfg.Password} {
+		*value = strings.TrimRight(*value, "\r\n")
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
-		return cfg, "", errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
+		return cfg, "", nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
 			"the driver's default changes between versions")
 	}
 	if err := checkTarget(cfg); err != nil {
-		return cfg, "", err
+		return cfg, "", nil, err
 	}
 
 	if cfg.ConnectTimeout <= 0 {
@@ -82,7 +93,35 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, err error) {
 			cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
 		}
 	}
-	return cfg, query.Get(passwordFile), err
+	return cfg, query.Get(passwordFile), ignored, err
+}
+
+// dropForeign removes from the settings of a URL those that the server does not know and the driver does not obey:
+// libpq's, and Prisma's pgbouncer. It returns their names, and an error for one whose loss the caller would not accept,
+// such as a demand on how the server proves its identity.
+func dropForeign(settings map[string]string) (ignored []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		demanded := false
+		switch name {
+		case "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
+			"ssl", "sslcompression", "sslkeylogfile", "gsslib", "gssdelegation", "pgbouncer":
+		case "channel_binding", "gssencmode", "sslcertmode":
+			demanded = settings[name] == "require"
+		case "require_auth", "requirepeer", "sslcrl", "sslcrldir", "sslpassword", "scram_client_key", "scram_server_key",
+			"oauth_issuer", "oauth_client_id", "oauth_client_secret", "oauth_scope", "replication", "servicefile":
+			demanded = true
+		default:
+			continue
+		}
+
+		if demanded {
+			return nil, fmt.Errorf("the database URL demands %s, which the driver cannot do: leave it out; "+
+				"sslmode=verify-full encrypts and verifies the server's identity", name)
+		}
+		delete(settings, name)
+		ignored = append(ignored, name)
+	}
+	return ignored, nil
 }
 
 // startupParameters returns the settings that are sent once per connection, in its

@@ -22,9 +22,9 @@ func Problem(err error) *problem.Error {
 	}
 
 	switch e.Reason {
-	case Connection:
+	case Connection, Denied:
 		return problem.DatabaseUnavailable.New(
-			"The database cannot be reached at the moment. Nothing was changed; try again.", cause)
+			"The database is not available at the moment. Nothing was changed; try again.", cause)
 	case Overloaded:
 		return problem.Overloaded.New(
 			"The database has no free connection at the moment. Nothing was changed; try again.", cause)

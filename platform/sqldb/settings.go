@@ -29,6 +29,8 @@ type Settings struct {
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
 	// Several hosts are ?host=a,b&port=5432,5432; the first that takes changes is used.
 	// target_session_attrs is read-write where the URL does not say any or primary.
+	// Of libpq's parameters those that the driver does not know are ignored, with a
+	// warning, or refused where they demand something (channel_binding=require).
 	//
 	// Or mysql://user:password@host:port/database, with tls=, socket= and password_file=
 	// as its parameters.

@@ -45,8 +45,12 @@ func TestOpenRefuses(t *testing.T) {
 		"unknown sslmode":    {Settings{URL: "postgres://app:s3cret@db:5432/x?sslmode=maybe"}, `"maybe" is not supported`},
 		"pooler, no binary":  {pooled(""), "must say binary_parameters=yes"},
 		"pooler, binary=no":  {pooled("&binary_parameters=no"), "must say binary_parameters=yes"},
-		"pooler, parameter":  {pooled("&binary_parameters=yes&search_path=x"), "cannot set search_path"},
+		"pooler, parameter":  {pooled("&binary_parameters=yes&search_path=x"), "cannot set search_path: leave it out, or"},
 		"pooler, options":    {pooled("&binary_parameters=yes&options=-cx"), "cannot set options"},
+		"a demand":           {Settings{URL: good + "&channel_binding=require"}, "demands channel_binding, which"},
+		"pooler, a demand":   {pooled("&channel_binding=require"), "demands channel_binding, which"},
+		"a login by method":  {Settings{URL: good + "&require_auth=scram-sha-256"}, "demands require_auth, which"},
+		"a secret demand":    {Settings{URL: good + "&sslpassword=s3cret"}, "demands sslpassword, which"},
 		"two lock timeouts":  {Settings{URL: good + "&lock_timeout=1s"}, "sets lock_timeout"},
 		"silenced warnings":  {Settings{URL: good + "&client_min_messages=error"}, "sets client_min_messages"},
 		"two statement ones": {Settings{URL: good + "&statement_timeout=1s"}, "sets statement_timeout"},
@@ -97,8 +101,8 @@ func TestSessions(t *testing.T) {
 	} {
 		s := Settings{URL: "postgres://app:p,w@" + c.url + "&sslmode=disable", Pooler: c.pooler}
 		s.setDefaults()
-		cfg, _, err := postgresConfig(s)
-		own, _, ownErr := postgresConfig(Settings{URL: s.URL})
+		cfg, _, _, err := postgresConfig(s)
+		own, _, _, ownErr := postgresConfig(Settings{URL: s.URL})
 		all := []string{fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)}
 		for _, other := range cfg.Multi {
 			all = append(all, fmt.Sprintf("%s:%d", other.Host, other.Port))
@@ -138,7 +142,7 @@ func TestSessionConfig(t *testing.T) {
 			s.URL = strings.Replace(s.URL, "sslmode=disable&", "", 1)
 		}
 		s.setDefaults()
-		cfg, _, err := postgresConfig(s)
+		cfg, _, _, err := postgresConfig(s)
 		got := fmt.Sprint(cfg.BinaryParameters, " ", cfg.ApplicationName, " ", cfg.ConnectTimeout, " ",
 			cfg.Runtime["plan_cache_mode"], " ", cfg.Runtime["search_path"])
 		if strings.TrimSpace(got) != c.want || err != nil {
@@ -148,9 +152,12 @@ func TestSessionConfig(t *testing.T) {
 }
 
 // TestVariablesLeadToTheServer: the chart's URL names no server. The driver reads the variables, whose host may be an
-// IPv6 address, in brackets or not; a URL may have one too. It sets variables of the process, so it is not parallel.
+// IPv6 address, in brackets or not; a URL may have one too. A secret often ends with a line break. It sets variables of
+// the process, so it is not parallel.
 func TestVariablesLeadToTheServer(t *testing.T) {
-	for name, value := range map[string]string{"PGPORT": "5433", "PGDATABASE": "x", "PGUSER": "app", "PGPASSWORD": "p"} {
+	for name, value := range map[string]string{
+		"PGPORT": "5433", "PGDATABASE": "x\n", "PGUSER": "app\r\n", "PGPASSWORD": "p\n",
+	} {
 		t.Setenv(name, value)
 	}
 	const none = "postgres://?sslmode=disable"
@@ -158,10 +165,10 @@ func TestVariablesLeadToTheServer(t *testing.T) {
 		t.Errorf("the configuration refuses it: %v", err)
 	}
 	for _, c := range [][2]string{
-		{"::1", none}, {"[::1]", none}, {"unused.invalid", "postgres://[::1]?sslmode=disable"},
+		{"::1\n", none}, {"[::1]\n", none}, {"unused.invalid", "postgres://[::1]?sslmode=disable"},
 	} {
 		t.Setenv("PGHOST", c[0])
-		cfg, _, err := postgresConfig(Settings{URL: c[1]})
+		cfg, _, _, err := postgresConfig(Settings{URL: c[1]})
 		const want = "::1 5433 x app p"
 		if got := fmt.Sprint(cfg.Host, " ", cfg.Port, " ", cfg.Database, " ", cfg.User, " ", cfg.Password); got != want {
 			t.Errorf("PGHOST=%s, %s: %s, want %s: %v", c[0], c[1], got, want, err)

@@ -14,6 +14,8 @@ func TestWarn(t *testing.T) {
 	_, plain := dbtest.Role(t, url)
 	role, bounded := dbtest.Role(t, url)
 	execute(t, open(t, url), "ALTER ROLE "+role+" SET lock_timeout = '5s'")
+	const foreign, ignored = "&keepalives=1&gssencmode=disable&channel_binding=prefer&pgbouncer=true",
+		`parameters="channel_binding, gssencmode, keepalives, pgbouncer"`
 	const noLockTimeout, tooMany = "the role has no lock_timeout", "may open 100000 connections"
 
 	for name, c := range map[string]struct {
@@ -29,13 +31,15 @@ func TestWarn(t *testing.T) {
 		},
 		"a pooler": {
 			sqldb.Settings{
-				URL: plain + "&binary_parameters=yes", MaxOpenConns: 100_000, Pooler: sqldb.PoolerTransaction,
+				URL: plain + "&binary_parameters=yes" + foreign, MaxOpenConns: 100_000, Pooler: sqldb.PoolerTransaction,
 			},
-			[]string{"client_connection_check_interval is 0", "statement_timeout is 0"},
+			[]string{"client_connection_check_interval is 0", "statement_timeout is 0", ignored},
 			[]string{"superuser", tooMany},
 		},
 		"Citus": {
-			sqldb.Settings{URL: plain, Cluster: sqldb.ClusterCitus}, []string{noLockTimeout}, []string{"may open"},
+			sqldb.Settings{URL: plain + foreign, Cluster: sqldb.ClusterCitus},
+			[]string{noLockTimeout, ignored},
+			[]string{"may open"},
 		},
 		"Citus, a role with a lock_timeout": {
 			sqldb.Settings{URL: bounded, Cluster: sqldb.ClusterCitus}, nil, []string{noLockTimeout},

@@ -31,7 +31,7 @@ const longBodies = 32 << 20
 
 func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(), Session: postgres.Session(), Check: postgres.Check,
+		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		Right:      httpapi.Right,

@@ -4,11 +4,8 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -21,7 +18,11 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "counts", Distribution: distribution()}
+	const all = "SELECT, INSERT, UPDATE, DELETE ON counts."
+	return migrate.Source{
+		FS: migrations, Schema: "counts", Distribution: distribution(),
+		Rights: []string{"USAGE ON SCHEMA counts", all + "count_values", all + "idempotency_keys", all + "slots"},
+	}
 }
 
 // Session returns the session settings that the statements rely on. Each statement is planned once, for groups of any
@@ -76,22 +77,4 @@ func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
 // Close waits until every change in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.adds.Close(ctx), s.changes.Close(ctx))
-}
-
-// Check returns an error that names the tables on which the role lacks a right: without it every change would fail.
-func Check(ctx context.Context, db *sqldb.DB) error {
-	const query = `SELECT coalesce(string_agg(name, ', '), '')
-		FROM unnest($1::text[]) AS name
-		WHERE NOT (has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT')
-			AND has_table_privilege(name, 'UPDATE') AND has_table_privilege(name, 'DELETE'))`
-	tables := pq.StringArray{"counts.count_values", "counts.idempotency_keys", "counts.slots"}
-
-	var refused string
-	if err := db.GetContext(ctx, &refused, query, tables); err != nil {
-		return err
-	}
-	if refused != "" {
-		return fmt.Errorf("the role of DATABASE_URL needs SELECT, INSERT, UPDATE and DELETE on %s", refused)
-	}
-	return nil
 }

@@ -19,7 +19,10 @@ var migrations embed.FS
 // Migrations returns the schema's migrations. A schema is a database in MySQL, so the history is a table beside the
 // service's two.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Engine: sqldb.MySQL, Schema: "events"}
+	return migrate.Source{
+		FS: migrations, Engine: sqldb.MySQL, Schema: "events",
+		Rights: []string{"SELECT, UPDATE ON status", "SELECT, INSERT, UPDATE ON events"},
+	}
 }
 
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.

@@ -92,6 +92,20 @@ func TestStorePassesTheSuite(t *testing.T) {
 	})
 }
 
+// An account that lacks rights is refused at the start, and not at each event.
+func TestRightsAreChecked(t *testing.T) {
+	t.Parallel()
+	db := openPool(t, asRuntime(t), nil)
+	if err := db.CheckRights(t.Context(), mysql.Migrations().Rights); err != nil {
+		t.Errorf("the account of REFERENCE.md: %v", err)
+	}
+	err := db.CheckRights(t.Context(), []string{"SELECT, REFERENCES ON status", "UPDATE ON nothing"})
+	const want = "its role lacks rights: GRANT REFERENCES ON status; GRANT UPDATE ON nothing"
+	if err == nil || err.Error() != want {
+		t.Errorf("more rights than that: %v, want %q", err, want)
+	}
+}
+
 // TestInvisibleColumnsDoNoHarm: a server or a restore may have added invisible columns and a key (MySQL's my_row_id).
 func TestInvisibleColumnsDoNoHarm(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,14 @@ var migrations embed.FS
 // Migrations returns the schema's migrations. Their history has a key, so it is in another schema than events, where
 // nothing has one.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "events", HistorySchema: "events_meta"}
+	const all = "SELECT, INSERT, UPDATE, DELETE ON "
+	return migrate.Source{
+		FS: migrations, Schema: "events", HistorySchema: "events_meta",
+		Rights: []string{
+			"USAGE ON SCHEMA events", "SELECT, UPDATE ON events.status", all + "events.events",
+			"USAGE ON SCHEMA events_meta", all + "events_meta.slots",
+		},
+	}
 }
 
 // Session returns the session settings that the statements rely on: each is planned once. Planning a group's statement

@@ -22,7 +22,11 @@ const Table = "iidy.lists"
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "iidy", Distribution: distribution()}
+	const all = "SELECT, INSERT, UPDATE, DELETE ON "
+	return migrate.Source{
+		FS: migrations, Schema: "iidy", Distribution: distribution(),
+		Rights: []string{"USAGE ON SCHEMA iidy", all + Table, all + "iidy.slots", "TEMPORARY ON DATABASE"},
+	}
 }
 
 // Session returns the session settings that the statements rely on. Each connection plans a statement once, whatever

@@ -21,7 +21,16 @@ var migrations embed.FS
 const Schema = "payments"
 
 // Migrations returns the schema's migrations.
-func Migrations() migrate.Source { return migrate.Source{FS: migrations, Schema: Schema} }
+func Migrations() migrate.Source {
+	const all = "SELECT, INSERT, UPDATE, DELETE ON payments."
+	return migrate.Source{
+		FS: migrations, Schema: Schema,
+		Rights: []string{
+			"USAGE ON SCHEMA payments", all + "idempotency_records", "SELECT, INSERT ON payments.payments",
+			all + "processor_charges",
+		},
+	}
+}
 
 // Session returns the session settings that the statements rely on: each is planned once, for groups of any size, and
 // never uses a sequential scan, because the cached plan must survive table growth.

@@ -19,7 +19,13 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "pyggpot"}
+	const most = "SELECT, INSERT, UPDATE"
+	return migrate.Source{
+		FS: migrations, Schema: "pyggpot",
+		Rights: []string{
+			"USAGE ON SCHEMA pyggpot", most + " ON pyggpot.pot", most + " ON pyggpot.coin", most + ", DELETE ON pyggpot.slots",
+		},
+	}
 }
 
 // Session returns the server's parameters for which the statements are written. A group's arrays are short at first and
