@@ -29,6 +29,7 @@ import (
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 )
 
 const (
@@ -60,8 +61,10 @@ func newUp(p process) *cobra.Command {
 		Use: "up", Short: "Run PostgreSQL and replicas of every service until Ctrl-C",
 		Long: `Run a private PostgreSQL server, and replicas of every service behind one address each, until Ctrl-C.
 
-With DATABASE_URL in the environment that server is used instead of a private one. Other variables (LOG_REQUESTS,
-DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
+A page shows the replicas under load, kills and freezes them, and compares what callers were told with the database.
+
+With DATABASE_URL in the environment that server is used instead of a private one, and there is no page. Other
+variables (LOG_REQUESTS, DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
 		Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.services, err = choose(names); err != nil {
@@ -103,6 +106,7 @@ type system struct {
 	logs    string          // the folder of the replicas' logs
 	server  *localpg.Server // nil with DATABASE_URL
 	running []*running
+	page    *livePage // nil with DATABASE_URL
 }
 
 // up runs everything until ctx ends.
@@ -112,7 +116,9 @@ func up(ctx context.Context, p process, o upOptions) error {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
 	database := lifecycle.Part{Name: "PostgreSQL", Start: s.startServer, Run: s.keepServer}
-	if s.environ["DATABASE_URL"] != "" {
+	if s.environ["DATABASE_URL"] == "" {
+		s.page = &livePage{system: s}
+	} else {
 		database = lifecycle.Part{Name: "PostgreSQL", Start: s.ping}
 	}
 	parts := []lifecycle.Part{{Name: "binaries", Start: s.findBinaries}, database}
@@ -120,6 +126,9 @@ func up(ctx context.Context, p process, o upOptions) error {
 		r := &running{system: s, service: service}
 		s.running = append(s.running, r)
 		parts = append(parts, r.parts()...)
+	}
+	if s.page != nil {
+		parts = append(parts, s.page.part())
 	}
 	parts = append(parts, lifecycle.Part{Name: "table", Start: s.printTable, Stop: func(context.Context) error {
 		s.console.say("") // after the terminal's own ^C
@@ -227,6 +236,7 @@ type running struct {
 	service  targets.Service
 	binary   string
 	environ  map[string]string // of the replicas
+	proxy    *faultproxy.Proxy // to the private server; nil with DATABASE_URL
 	balancer *local.Balancer
 	replicas *local.Set
 }
@@ -240,7 +250,7 @@ func (r *running) parts() []lifecycle.Part {
 		what = fmt.Sprintf("%d replicas of %s", n, name)
 	}
 	parts := []lifecycle.Part{
-		{Name: name + " schema", Start: r.provision},
+		{Name: name + " schema", Start: r.provision, Stop: r.closeProxy},
 		{Name: name + " balancer", Start: r.startBalancer, Stop: r.stopBalancer},
 		r.processes(what, local.Spec{Service: name}, n, func(set *local.Set) {
 			r.replicas = set
@@ -266,7 +276,11 @@ func (r *running) provision(ctx context.Context) (err error) {
 	if r.system.server == nil {
 		return nil
 	}
-	return local.Provision(ctx, r.binary, r.system.server.URL(database), local.SchemaOf(r.service), r.environ)
+	err = local.Provision(ctx, r.binary, r.system.server.URL(database), local.SchemaOf(r.service), r.environ)
+	if err != nil {
+		return err
+	}
+	return r.throughProxy()
 }
 
 // startBalancer gives the service its one address, with another port where its own is in use.
@@ -354,6 +368,9 @@ func (c *console) Write(p []byte) (int, error) {
 func (s *system) printTable(context.Context) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	if s.page != nil {
+		say(&b, "\nWatch it live, and break it: %s", s.page.url())
+	}
 	say(tw, "\nSERVICE\tADDRESS\tTRY IT IN THE BROWSER\tREPLICAS")
 	for _, r := range s.running {
 		cells := r.service.Name + "\t" + r.balancer.URL() + "\t" + r.balancer.URL() + "/docs"

@@ -9,8 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -21,7 +24,7 @@ const ServedBy = "X-Served-By"
 const (
 	// dialTimeout bounds one dial in the loopback interface.
 	dialTimeout = 2 * time.Second
-	// idleTimeout is shorter than the services' 60 s, and than the 5 s after which they close a
+	// idleTimeout is shorter than the services' IDLE_TIMEOUT, and than the 5 s after which they close a
 	// connection on which nothing was sent. The balancer therefore closes idle connections first, and
 	// no request crosses with a close.
 	idleTimeout = 3 * time.Second
@@ -47,6 +50,40 @@ type Balancer struct {
 	base     *http.Transport
 	set      atomic.Pointer[Set] // nil before To
 	next     atomic.Uint64
+
+	mu     sync.Mutex
+	served map[string]*hdrhistogram.Histogram // answer times by replica, since Served was called
+}
+
+// Served is what a replica has answered in some time: how many requests, and the time, in which 99 % of them were.
+type Served struct {
+	Requests int64
+	P99      time.Duration
+}
+
+// Served returns what each replica has answered since it was called last. Answer times end with the header.
+func (b *Balancer) Served() map[string]Served {
+	b.mu.Lock()
+	served := b.served
+	b.served = map[string]*hdrhistogram.Histogram{}
+	b.mu.Unlock()
+	all := make(map[string]Served, len(served))
+	for name, times := range served {
+		all[name] = Served{times.TotalCount(), time.Duration(times.ValueAtQuantile(99)) * time.Microsecond}
+	}
+	return all
+}
+
+// note notes an answer of a replica.
+func (b *Balancer) note(replica string, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	times := b.served[replica]
+	if times == nil {
+		times = hdrhistogram.New(1, requestTimeout.Microseconds(), 2)
+		b.served[replica] = times
+	}
+	_ = times.RecordValue(took.Microseconds()) // fails for one above requestTimeout
 }
 
 // NewBalancer listens on a port of 127.0.0.1, on a free one where it is 0, and refuses requests until
@@ -56,12 +93,15 @@ func NewBalancer(ctx context.Context, service string, port int) (*Balancer, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &Balancer{service: service, listener: listener, base: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		MaxIdleConnsPerHost: maxIdle,
-		IdleConnTimeout:     idleTimeout,
-		DisableCompression:  true, // answers pass unchanged
-	}}
+	b := &Balancer{
+		service: service, listener: listener, served: map[string]*hdrhistogram.Histogram{},
+		base: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			MaxIdleConnsPerHost: maxIdle,
+			IdleConnTimeout:     idleTimeout,
+			DisableCompression:  true, // answers pass unchanged
+		},
+	}
 
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	b.server = &http.Server{
@@ -130,8 +170,10 @@ func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := b.next.Add(1)
 	for i := range uint64(len(list)) {
 		replica := list[(first+i)%uint64(len(list))]
+		begun := time.Now()
 		resp, err := b.base.RoundTrip(addressed(req, replica.API))
 		if err == nil {
+			b.note(replica.Name, time.Since(begun))
 			resp.Header.Set(ServedBy, replica.Name)
 			return resp, nil
 		}

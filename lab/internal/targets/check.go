@@ -48,7 +48,7 @@ func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets [
 func checkOne(ctx context.Context, client *http.Client, t Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, CheckTimeout)
 	defer cancel()
-	w, err := open(t, client)
+	w, err := open(t, Once(client))
 	if err != nil {
 		return "", err
 	}

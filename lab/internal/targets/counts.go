@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lib/pq"
+
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
 )
@@ -87,4 +89,12 @@ func (w *counting) stored(ctx context.Context) (sum int, err error) {
 		sum += int(c.Value)
 	}
 	return sum, err
+}
+
+func (w *counting) rows() Rows {
+	return Rows{
+		Stored: `SELECT coalesce(sum(current_value), 0) FROM counts.count_values WHERE item_id = ANY($1)`,
+		Lock:   `SELECT FROM counts.count_values WHERE item_id = ANY($1) ORDER BY item_id LIMIT 1 FOR UPDATE`,
+		Args:   []any{pq.Array(w.ids)},
+	}
 }

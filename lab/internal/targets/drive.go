@@ -75,7 +75,7 @@ const (
 func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
 	t := newTransport()
 	t.redialFor, t.perConnection = loadRedials, loadPerConnection
-	w, err := open(l.Target, &http.Client{Transport: t, Timeout: answerTimeout + loadRedials})
+	w, err := open(l.Target, Once(&http.Client{Transport: t, Timeout: answerTimeout + loadRedials}))
 	if err != nil {
 		return nil, err
 	}

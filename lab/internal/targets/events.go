@@ -123,3 +123,12 @@ func (w *adding) stored(ctx context.Context) (int, error) {
 	last := slices.Max(append(slices.Collect(maps.Keys(w.ids)), after)) // one that was lost need not be counted
 	return len(w.ids), errors.Join(w.err, err, w.gapless(ctx, w.before+1, last))
 }
+
+// rows counts the events after the first one, and an id that is missing or given twice against them.
+func (w *adding) rows() Rows {
+	return Rows{
+		Stored: `SELECT count(*) - abs(coalesce(max(id), $1) - $1 - count(*)) FROM events.events WHERE id > $1::bigint`,
+		Lock:   `SELECT FROM events.status WHERE id >= $1 FOR UPDATE`,
+		Args:   []any{w.before},
+	}
+}

@@ -25,6 +25,7 @@ var _ = register(Service{
 // listing adds items to a list, and counts failed attempts of them.
 type listing struct {
 	api   *iidy.Client
+	name  string
 	list  *iidy.List
 	items []string
 }
@@ -103,7 +104,8 @@ func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
 const tried = 20
 
 func (w *listing) prepare(ctx context.Context) error {
-	w.list = w.api.List("drive-" + rand.Text())
+	w.name = "drive-" + rand.Text()
+	w.list = w.api.List(w.name)
 	for i := range tried {
 		w.items = append(w.items, fmt.Sprintf("item-%02d", i))
 	}
@@ -122,4 +124,12 @@ func (w *listing) stored(ctx context.Context) (sum int, err error) {
 		sum += int(entry.Attempts)
 	}
 	return sum, err
+}
+
+func (w *listing) rows() Rows {
+	return Rows{
+		Stored: `SELECT coalesce(sum(attempts), 0) FROM iidy.lists WHERE list = $1`,
+		Lock:   `SELECT FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1 FOR UPDATE`,
+		Args:   []any{w.name},
+	}
 }

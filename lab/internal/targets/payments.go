@@ -162,3 +162,11 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 	}
 	return len(w.paid), w.err
 }
+
+func (w *paying) rows() Rows {
+	return Rows{
+		Stored: `SELECT count(*) FROM payments.payments WHERE ride_id = $1`,
+		Lock:   `SELECT FROM payments.idempotency_records WHERE ride_id = $1 FOR UPDATE`,
+		Args:   []any{w.ride},
+	}
+}

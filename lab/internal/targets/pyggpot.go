@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"connectrpc.com/connect"
+	"github.com/lib/pq"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/pyggpot"
@@ -149,4 +150,12 @@ func (w *saving) stored(ctx context.Context) (coins int, err error) {
 		coins += int(n)
 	}
 	return coins, nil
+}
+
+func (w *saving) rows() Rows {
+	return Rows{
+		Stored: `SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin WHERE pot_id = ANY($1)`,
+		Lock:   `SELECT FROM pyggpot.pot WHERE id = ANY($1) ORDER BY id LIMIT 1 FOR UPDATE`,
+		Args:   []any{pq.Array(w.ids)},
+	}
 }

@@ -38,15 +38,16 @@ type workload interface {
 	operate(ctx context.Context, n int) error
 	// stored returns how many of the load's operations the service holds.
 	stored(ctx context.Context) (int, error)
+	// rows returns statements about the load's rows.
+	rows() Rows
 }
 
-// open returns the workload of a target. Its client sends each call once, by c.
-func open(t Target, c *http.Client) (workload, error) {
+// open returns the workload of a target, whose client has the options.
+func open(t Target, options []rowlock.Option) (workload, error) {
 	s, err := Named(t.Service)
 	if err != nil {
 		return nil, err
 	}
-	options := Once(c)
 	if t.TokenFile != "" {
 		options = append(options, rowlock.WithTokenFile(t.TokenFile))
 	}
