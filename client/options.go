@@ -14,9 +14,10 @@ type Option func(*settings.Settings)
 // has separate connections, five seconds to make one, and no limit but the context's
 // deadline.
 //
-// The services close an unused connection after five seconds, and a used one after a
-// minute without requests. A transport should close it earlier (IdleConnTimeout): a
-// request that crosses the close is lost, and its outcome unknown.
+// The services close an unused connection after five seconds, and a used one after
+// their IDLE_TIMEOUT, ten minutes by default, without requests. A transport should
+// close it earlier (IdleConnTimeout): a request that crosses the close is lost, and
+// its outcome unknown.
 func WithHTTPClient(c *http.Client) Option {
 	return func(s *settings.Settings) { s.HTTP = c }
 }
