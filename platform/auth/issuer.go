@@ -92,7 +92,7 @@ func (i issuer) client() (*http.Client, error) {
 		}
 	}
 	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: secure},
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
