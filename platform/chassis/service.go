@@ -87,7 +87,8 @@ func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error)
 	return c, nil
 }
 
-// clustered returns the service's settings with DB_CLUSTER in them. It fails if the service does not support that.
+// clustered returns the service's settings with DB_CLUSTER and DB_POOLER in them. It fails if the service does not
+// support the cluster.
 func (s Service[C]) clustered(cfg C) (Settings, error) {
 	settings, cluster := s.Settings(cfg), sqldb.Cluster(cfg.Base().DBCluster)
 	if cluster == sqldb.ClusterCitus && len(settings.Migrations.Distribution) == 0 {
@@ -95,6 +96,9 @@ func (s Service[C]) clustered(cfg C) (Settings, error) {
 			"a separate primary (docs/scaling.md)", cluster, s.Name, s.Name)
 	}
 	settings.Migrations.Cluster = cluster
+	if cfg.Base().MigrateDatabaseURL == "" {
+		settings.Migrations.Pooler = sqldb.Pooler(cfg.Base().DBPooler)
+	}
 	return settings, nil
 }
 

@@ -33,7 +33,7 @@ func mariaSource(more map[string]string) migrate.Source {
 // onMaria runs f on a plain connection.
 func onMaria(t *testing.T, url string, f func(conn *sql.Conn) error) {
 	t.Helper()
-	connector, err := sqldb.Connector(url)
+	connector, err := sqldb.Connector(url, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

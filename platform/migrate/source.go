@@ -28,6 +28,8 @@ type Source struct {
 	HistorySchema string
 	// Cluster is what distributes the tables, by default sqldb.ClusterNone.
 	Cluster sqldb.Cluster
+	// Pooler stands between Up and the database, by default none.
+	Pooler sqldb.Pooler
 	// Rights lists what the role of a replica may do with what the migrations make, as sqldb.DB.CheckRights takes it.
 	Rights []string
 	// Distribution lists the statements that distribute the tables over sqldb.ClusterCitus after the migrations. Each

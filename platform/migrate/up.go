@@ -42,7 +42,7 @@ const (
 // A schema newer than the program is logged. It is [ErrSchemaNewer] only if a breaking migration needs a newer program.
 // If ctx ends, even during a migration, the error is ctx.Err().
 func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log *slog.Logger) (err error) {
-	m, err := open(url, src)
+	m, err := open(url, src, src.Pooler != sqldb.PoolerTransaction)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log
 // schema that is newer than the program but usable. It only reads, retries like Up, and needs the right to read the
 // history table.
 func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
-	m, err := open(url, src)
+	m, err := open(url, src, false)
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,9 @@ func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error)
 	}
 }
 
-// open creates a pool of two connections, one for the lock and one for the work. It does not connect yet.
-func open(url string, src Source) (*migrator, error) {
+// open creates a pool of two connections, one for the lock and one for the work. lasting says that settings stay with a
+// session and may be made. It does not connect yet.
+func open(url string, src Source, lasting bool) (*migrator, error) {
 	if err := src.check(); err != nil {
 		return nil, err
 	}
@@ -118,7 +119,10 @@ func open(url string, src Source) (*migrator, error) {
 		return nil, err
 	}
 
-	connector, err := sqldb.Connector(url, d.txSettings)
+	if !lasting {
+		d.sessionSettings = ""
+	}
+	connector, err := sqldb.Connector(url, d.sessionSettings, d.txSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +254,11 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 			return m.distribute(ctx, log)
 		}
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-			return databaseError("apply the migration "+partial.Failed.Source.Path, err)
+			err = databaseError("apply the migration "+partial.Failed.Source.Path, err)
+			if m.src.Pooler == sqldb.PoolerTransaction && sqldb.SQLState(err) == "57014" { // only outside of a transaction
+				err = fmt.Errorf("%w; a direct connection as MIGRATE_DATABASE_URL has no limit", err)
+			}
+			return err
 		}
 		if err != nil {
 			return databaseError("apply the migrations of schema "+m.src.Schema, err)

@@ -43,8 +43,8 @@ type connector struct {
 	// initStatements are sent once after connecting; the last one sets what
 	// applySettings changes.
 	initStatements []string
-	// txSettings follow BEGIN in each transaction, where the pool does not make the settings.
-	txSettings []string
+	// txSettings, unless "", follow BEGIN in each transaction, where the pool does not make the settings.
+	txSettings string
 	// notices says that the driver is PostgreSQL's, whose notices are read; see unreplicated.go.
 	notices bool
 	// database is the name of the database, for traces.
@@ -314,8 +314,8 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx,
 
 	c.inTx = true
 	begun := &tx{Tx: inner, ctx: ctx, conn: c}
-	for _, statement := range c.connector.txSettings {
-		if _, err := c.exec(ctx, statement, nil); err != nil {
+	if settings := c.connector.txSettings; settings != "" {
+		if _, err := c.exec(ctx, settings, nil); err != nil {
 			return nil, errors.Join(err, begun.Rollback())
 		}
 	}

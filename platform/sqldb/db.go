@@ -69,9 +69,10 @@ func Open(ctx context.Context, s Settings, log *slog.Logger, reg prometheus.Regi
 
 // Connector returns a connector for a plain *sql.DB, which migrations and tools use.
 // It checks the URL as Open does and guards the connections, but sends no session
-// settings, so that one URL serves with and without a pooler; each transaction begins
-// with the statements txSettings. It bounds no statement: use contexts with deadlines.
-func Connector(url string, txSettings ...string) (driver.Connector, error) {
+// settings, so that one URL serves with and without a pooler. Each session begins with
+// the statement session, and each transaction with the statements tx; both may be "". It
+// bounds no statement: use contexts with deadlines.
+func Connector(url, session, tx string) (driver.Connector, error) {
 	kind, err := EngineOf(url)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,10 @@ func Connector(url string, txSettings ...string) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.txSettings = txSettings
+	c.txSettings = tx
+	if session != "" {
+		c.initStatements = append(c.initStatements, session)
+	}
 	return c, nil
 }
 

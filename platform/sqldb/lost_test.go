@@ -107,7 +107,7 @@ func TestPlainAutocommitIsNotRepeated(t *testing.T) {
 	for _, how := range []faultproxy.How{faultproxy.FIN, faultproxy.RST} {
 		url := counterDatabase(t)
 		proxy := faultproxy.New(t, url)
-		connector, err := sqldb.Connector(proxy.DSN(url))
+		connector, err := sqldb.Connector(proxy.DSN(url), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

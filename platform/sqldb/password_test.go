@@ -54,7 +54,7 @@ func TestPasswordFile(t *testing.T) {
 			query := u.Query()
 			query.Set("password_file", file)
 			u.User, u.RawQuery = url.User(who), query.Encode()
-			connector, err := sqldb.Connector(u.String())
+			connector, err := sqldb.Connector(u.String(), "", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -167,6 +167,9 @@ func (postgresEngine) beginSQL(s Settings, o *options) []string {
 	}
 	local := setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
 		setLocal("idle_in_transaction_session_timeout", idle)
+	if o.statementTimeout > 0 { // the transaction may last longer than others, and the role may not expect it
+		local += "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout';" // of PostgreSQL 17
+	}
 	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
 	if local != "" && s.Cluster == ClusterCitus {
 		return []string{begin, "SET LOCAL citus.propagate_set_commands = 'local';" + local}

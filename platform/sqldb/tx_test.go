@@ -137,6 +137,21 @@ func TestInTxDeadlineBeforeCommit(t *testing.T) {
 	})
 }
 
+// A transaction with a statement timeout of its own does not end with the role's transaction_timeout, of PostgreSQL 17.
+func TestLongTransaction(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	short := apptest.One[string](t, open(t, url), `SELECT coalesce(string_agg('&' || name || '=100', ''), '')
+		FROM pg_settings WHERE name = 'transaction_timeout'`)
+	err := open(t, url+short).InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `SELECT pg_sleep(0.3)`)
+		return err
+	}, sqldb.WithStatementTimeout(time.Minute))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStatementTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))

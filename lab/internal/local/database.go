@@ -160,7 +160,7 @@ var errAdminURL = errors.New("the administrator's URL of the database cannot be 
 // WithConn runs fn with one connection to a database: database/sql may repeat what it sends through *sql.DB. The
 // connector observes the context's deadline even where the server is silent.
 func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) error) (err error) {
-	connector, err := sqldb.Connector(adminURL)
+	connector, err := sqldb.Connector(adminURL, "", "")
 	if err != nil {
 		return errAdminURL
 	}

@@ -121,7 +121,7 @@ func createMariaDatabase(t testing.TB, admin string) string {
 // onMaria runs one statement in a new session at admin.
 func onMaria(ctx context.Context, t testing.TB, admin, statement string) {
 	t.Helper()
-	connector, err := sqldb.Connector(admin)
+	connector, err := sqldb.Connector(admin, "", "")
 	if err == nil {
 		err = onSession(ctx, connector, func(conn *sql.Conn) error { return run(ctx, conn, statement) })
 	}
