@@ -109,11 +109,6 @@ func addDetail(e *connect.Error, message proto.Message) {
 	}
 }
 
-// isProcedure reports whether clients of Connect or gRPC send requests to this path.
-func isProcedure(path string) bool {
-	return strings.HasPrefix(path, "/pyggpot.") || strings.HasPrefix(path, "/grpc.")
-}
-
 // ErrorWriter returns the function that writes the server's own errors: under /twirp in Twirp's form, under the path of
 // a procedure in the protocol of the request with the status that the other services use, elsewhere as problem+json.
 func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
@@ -122,13 +117,12 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, twirp+"/"):
 			return writeTwirp(w, p, traceID)
-		case !isProcedure(path):
-			return problem.Write(w, p, traceID)
+		case strings.HasPrefix(path, "/pyggpot."), strings.HasPrefix(path, "/grpc."):
+			p.SetHeaders(w.Header())
+			w.Header().Del("Retry-After") // connectError sets it
+			return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
 		}
-
-		p.SetHeaders(w.Header())
-		w.Header().Del("Retry-After") // connectError sets it
-		return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
+		return problem.Write(w, p, traceID)
 	}
 }
 
