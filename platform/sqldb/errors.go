@@ -48,8 +48,8 @@ func (e *Error) Unwrap() error { return e.err }
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string {
-	if errors.Is(e.cause, driver.ErrBadConn) {
-		return "connection lost before the answer"
+	if errors.Is(e.cause, driver.ErrBadConn) { // lib/pq's handleError also makes it of each FATAL, whose SQLSTATE it drops
+		return "connection lost before the answer, or ended by a FATAL that only the log of the server or pooler has"
 	}
 	return "connection lost before the answer: " + e.cause.Error()
 }
