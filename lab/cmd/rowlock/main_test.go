@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -94,6 +97,22 @@ func runHere(t *testing.T, environ map[string]string, line string) (status int, 
 	p := process{environ: environ, stdin: strings.NewReader(""), stdout: &out, stderr: &out, hurry: t.Context()}
 	status = run(t.Context(), p, strings.Fields(line))
 	return status, out.String()
+}
+
+// A check takes its parent from the environment and passes it on as OTEL_PROPAGATORS says.
+func TestCheckPropagates(t *testing.T) {
+	t.Parallel()
+	const parent = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1"
+	var sent atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent.Store(r.Header.Get("B3"))
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	runHere(t, map[string]string{"OTEL_PROPAGATORS": "b3", "B3": parent}, "check --counts="+server.URL)
+	if sent.Load() != parent {
+		t.Errorf("it sent the header b3 %q, want %q", sent.Load(), parent)
+	}
 }
 
 func TestWithPostgres(t *testing.T) {
