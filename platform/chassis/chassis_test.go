@@ -1,11 +1,13 @@
 package chassis_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -261,6 +263,32 @@ func wantClosed(t *testing.T, c *chassis.Chassis) {
 	}
 	if n := c.DB().Stats().OpenConnections; n != 0 {
 		t.Errorf("%d connections are open", n)
+	}
+}
+
+func TestListenersHaveTheConfiguredConnectionAge(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, dbtest.Empty(t), nil)
+	p.build, p.cfg.MaxConnectionAge = answersOn(t, "api"), time.Nanosecond
+	r := p.run(t)
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.Addr("api").String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // it was read
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: probe\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !answer.Close {
+		t.Errorf("%s leaves an old connection open", answer.Status)
+	}
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
