@@ -13,19 +13,59 @@ import (
 
 // The statements of claims. $1 is the list, leases are in microseconds.
 const (
-	// freeSQL takes up to $3 free items from $2 on, with a lease of $4, but none if their lines may have more than $6
-	// bytes (size). It also returns how many of the leases had ended, and how many rows it passed before the first item,
-	// up to $5 + 1.
+	// freeSQL takes up to $3 free items, with a lease of $4, but none if their lines may have more than $6 bytes (size).
+	// It also returns how many of the leases had ended, and how many rows it walked past before the first item, up to
+	// $5 + 1.
+	//
+	// Items that are not claimed, and those whose leases have ended, are read from their indexes. If more than $5 leases
+	// have ended, to sort them by item would cost each claim too much: then it walks the key from $2 on. lease_until is in
+	// the order of unclaimed, although it is NULL, because only the index of these items has that order.
 	freeSQL = `
-WITH held AS MATERIALIZED (
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS t
+), ended AS MATERIALIZED (
+    SELECT item
+      FROM iidy.lists
+     WHERE list = $1 AND lease_until <= (SELECT t FROM clock)
+     ORDER BY lease_until
+     LIMIT $5::bigint + 1
+), many AS MATERIALIZED (
+    SELECT count(*) > $5 AS yes FROM ended
+), unclaimed AS MATERIALIZED (
+    SELECT list, item, false AS expired
+      FROM iidy.lists
+     WHERE NOT (SELECT yes FROM many) AND list = $1 AND lease_until IS NULL
+     ORDER BY lease_until, item
+     LIMIT (SELECT $3::bigint)
+       FOR UPDATE SKIP LOCKED
+), few AS MATERIALIZED (
+    SELECT f.list, f.item, true AS expired
+      FROM (SELECT item FROM ended WHERE NOT (SELECT yes FROM many) ORDER BY item) AS e
+     CROSS JOIN LATERAL (
+           SELECT l.list, l.item
+             FROM iidy.lists l
+            WHERE l.list = $1 AND l.item = e.item AND (l.lease_until <= clock_timestamp()) IS TRUE
+              FOR UPDATE SKIP LOCKED) AS f
+     LIMIT (SELECT $3::bigint)
+), walked AS MATERIALIZED (
     SELECT list, item, expired
       FROM (SELECT list, item, expired
               FROM (SELECT list, item, claim IS NOT NULL AS expired
                       FROM iidy.lists
-                     WHERE list = $1 AND item >= $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                     WHERE (SELECT yes FROM many) AND list = $1 AND item >= $2
+                       AND (lease_until IS NULL OR lease_until <= clock_timestamp())
                      ORDER BY item
                        FOR UPDATE SKIP LOCKED) AS f
              LIMIT (SELECT $3::bigint)) AS f
+     LIMIT (SELECT $3::bigint)
+), held AS MATERIALIZED (
+    SELECT list, item, expired
+      FROM (SELECT list, item, expired FROM unclaimed
+             UNION ALL
+            SELECT list, item, expired FROM few
+             UNION ALL
+            SELECT list, item, expired FROM walked) AS f
+     ORDER BY item
      LIMIT (SELECT $3::bigint)
 ), need AS MATERIALIZED (
     SELECT coalesce(sum(octet_length(item) + 21), 0) AS size, coalesce(min(item), '') AS first,
@@ -45,16 +85,16 @@ WITH held AS MATERIALIZED (
 SELECT e.claim::text AS claim, e.until, n.size, n.first, n.expired,
        (SELECT coalesce(string_agg(t.item || ' ' || t.attempts, E'\n' ORDER BY t.item), '') FROM taken t) AS entries,
        (SELECT count(*) FROM (SELECT FROM iidy.lists
-                               WHERE list = $1 AND item >= $2 AND item < nullif(n.first, '')
+                               WHERE (SELECT yes FROM many) AND list = $1 AND item >= $2 AND item < nullif(n.first, '')
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM need n, lease e`
 
-	// heldClaimSQL finds the claim by its index.
+	// heldClaimSQL finds the claim by its index. IS TRUE keeps the planner from the index of leases.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.list, l.item
       FROM iidy.lists l
-     WHERE l.claim = $2::text::uuid AND l.lease_until > ` + leaseClock + ` AND `
+     WHERE l.claim = $2::text::uuid AND (l.lease_until > ` + leaseClock + `) IS TRUE AND `
 
 	failedSQL = `
 WITH held AS MATERIALIZED (
@@ -98,17 +138,16 @@ func releaseSQL(only condition) string {
 }
 
 const (
-	// longHead is the number of claimed rows at the start of a list from which on the replica remembers where the free
-	// ones begin. Passing that many takes a millisecond or two.
+	// longHead is the number of ended leases above which claims walk the list, and of claimed rows on such a walk above
+	// which the replica remembers where the free ones begin. Either takes a millisecond or two.
 	longHead = 2000
 	// positionTTL limits how long a replica remembers that. For that time, while free items follow the position, it may
 	// overlook an item before it that another replica has added or released, or whose lease has ended.
 	positionTTL = time.Second
 )
 
-// position is the item from which claims look for free ones. Without it each claim of a list that is worked on from its
-// start passes all claimed items, and a list of n items costs n² steps. An index of free items would slow down every
-// add.
+// position is the item from which claims walk. Without it each claim of a list whose leases have all ended passes the
+// items that were claimed again since, and a list of n items costs n² steps.
 type position struct {
 	item  string
 	until time.Time

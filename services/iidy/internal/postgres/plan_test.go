@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -48,10 +50,13 @@ func TestPlans(t *testing.T) {
 				t.Errorf("%s, %s:\n%s", name, when, got)
 			}
 		}
-		taken, _, _ = strings.Cut(taken, "CTE lease") // what it scans, before what it updates
-		_, read, _ := strings.Cut(page, "Limit")      // above it PostgreSQL 16 sorts for the aggregate
-		for _, got := range []string{read, taken} {
-			if strings.Contains(got, "Sort") || strings.Contains(got, "Bitmap") {
+		_, read, _ := strings.Cut(page, "Limit") // above it PostgreSQL 16 sorts for the aggregate
+		_, taken, _ = strings.Cut(taken, "CTE unclaimed")
+		unclaimed, taken, _ := strings.Cut(taken, "CTE few")
+		_, taken, _ = strings.Cut(taken, "CTE walked")
+		walked, _, _ := strings.Cut(taken, "CTE held")
+		for _, got := range []string{read, unclaimed, walked} {
+			if !strings.Contains(got, "Index") || strings.Contains(got, "Sort") || strings.Contains(got, "Bitmap") {
 				t.Errorf("%s, what is read is sorted first:\n%s", when, got)
 			}
 		}
@@ -111,8 +116,56 @@ func items(from, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// When the head of a list is claimed, a replica remembers where its free items begin; items that become free
-// before that position are found, at once or after a second.
+// pages matches how many pages a whole plan reads.
+var pages = regexp.MustCompile(`Buffers: shared hit=(\d+)(?: read=(\d+))?`)
+
+// A claim reads no claimed items, however many: neither when nothing is free, nor when two items are, and five whose
+// leases have ended. This holds for a table that was never analyzed, and for statistics older than the list.
+func TestClaimsReadNoClaimedItems(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Dial(t, database(t))
+	execute(t, db, `ALTER TABLE iidy.lists SET (autovacuum_enabled = off)`)
+	claim := func(when, list string, free int) {
+		t.Helper()
+		got := apptest.Plan(t, db, `EXPLAIN (ANALYZE, TIMING off, BUFFERS) `+postgres.ClaimSQL(),
+			list, "", 1000, int64(time.Hour), int64(postgres.LongHead), int64(1<<20))
+		read := 0
+		for _, n := range pages.FindStringSubmatch(got)[1:] {
+			m, _ := strconv.Atoi(n) // "" where all pages were in memory
+			read += m
+		}
+		if read > 200 {
+			t.Errorf("%s, with %d free items, a claim reads %d pages, want 200 at most:\n%s", when, free, read, got)
+		}
+		const left = `SELECT count(*) FROM iidy.lists WHERE list = $1 AND (lease_until > now()) IS NOT TRUE`
+		if n := apptest.One[int](t, db, left, list); n != 0 {
+			t.Errorf("%s: %d items are still free", when, n)
+		}
+	}
+	look := func(when, list string) {
+		t.Helper()
+		claim(when, list, 0)
+		execute(t, db, `INSERT INTO iidy.lists (list, item) SELECT $1, unnest($2::text[])`,
+			list, pq.Array([]string{"0 " + when, "9 " + when}))
+		execute(t, db, `UPDATE iidy.lists SET lease_until = now() WHERE list = $1 AND item LIKE '0__7777'`, list)
+		claim(when, list, 7)
+	}
+	fill := func(list string) {
+		t.Helper()
+		execute(t, db, `INSERT INTO iidy.lists (list, item, claim, lease_until)
+			SELECT $1, lpad(i::text, 7, '0'), gen_random_uuid(), now() + interval '1 day'
+			  FROM generate_series(0, 49999) AS i`, list)
+	}
+	fill("a")
+	look("never analyzed", "a")
+	execute(t, db, `VACUUM ANALYZE iidy.lists`)
+	look("analyzed", "a")
+	fill("b")
+	look("analyzed before", "b")
+}
+
+// When the head of a list is claimed, and leases after it have ended, a replica remembers where its free items begin;
+// items that become free before that position are found, at once or after a second.
 func TestLongHead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -135,6 +188,7 @@ func TestLongHead(t *testing.T) {
 		return l.Claim
 	}
 	first := claim(postgres.LongHead, "0000000")
+	execute(t, r.db, `UPDATE iidy.lists SET claim = gen_random_uuid(), lease_until = now() WHERE claim IS NULL`)
 	claim(10, fmt.Sprintf("%07d", postgres.LongHead)) // a short head is not remembered
 	other.add("0000000-new")
 	claim(1, "0000000-new")
@@ -155,7 +209,8 @@ func TestLongHead(t *testing.T) {
 		}
 		return l.Entries.Last() == "0000002-new"
 	})
-	claim(attempt.MaxPage, apptest.One[string](t, r.db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`))
+	const free = `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL OR lease_until <= now()`
+	claim(attempt.MaxPage, apptest.One[string](t, r.db, free))
 	other.add("0000003-new")
 	claim(1, "0000003-new") // nothing is free behind the position
 	claim(1, "nothing")

@@ -19,10 +19,15 @@ CREATE TABLE iidy.lists (
 ) WITH (fillfactor = 50);
 
 -- For extend and release. What is not claimed is not in it, so adds do not pay
--- for it. There is no index of what is free: it would cost every add, and a
--- replica remembers instead where the free items of a list begin;
--- docs/decisions/0006-iidy-batches-and-claims.md has the figures.
+-- for it.
 CREATE INDEX lists_claim ON iidy.lists (claim) WHERE claim IS NOT NULL;
+
+-- For claims, so that one that finds nothing reads no claimed item: what is free, in
+-- byte order, and the leases in the order of their ends. Adds pay for the first;
+-- docs/decisions/0006-iidy-batches-and-claims.md says why. lease_until is in it for the
+-- planner alone, which would else take the primary key for as good.
+CREATE INDEX lists_free ON iidy.lists (list, lease_until, item) WHERE lease_until IS NULL;
+CREATE INDEX lists_lease ON iidy.lists (list, lease_until) WHERE lease_until IS NOT NULL;
 
 -- A slot proves the outcome of a change whose answer was lost (platform/groupcommit).
 -- On a Citus cluster its place is a list of the shard, and else empty. A few rows are
