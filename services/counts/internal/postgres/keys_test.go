@@ -65,6 +65,23 @@ func TestReplicasShareAKey(t *testing.T) {
 	wantValue(t, replicas[0], "b", 2*rounds)
 }
 
+// The repeat of a request that was refused commits a write, although it changes no count. So its commit waits for the
+// synchronous standbys, which then have the refusal: the first wait for them may have been cancelled.
+func TestRepeatsOfARefusalCommitAWrite(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	for commits := range 3 {
+		if n := apptest.One[int](t, db, `SELECT coalesce(sum(attempt), 0) FROM counts.slots`); n != commits {
+			t.Errorf("%d requests have written %d slots", commits, n)
+		}
+		got, err := s.Change(t.Context(), update("k", "missing"))
+		if !errors.Is(err, counting.ErrNotFound) || got.Replayed != (commits > 0) {
+			t.Errorf("request %d: %+v, %v", commits, got, err)
+		}
+	}
+}
+
 // Values are those after the wait for the counts, and are stored so.
 func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
 	t.Parallel()
