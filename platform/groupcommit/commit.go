@@ -34,9 +34,10 @@ func (c *Committer[K, Q, R]) commit(group []*call[K, Q, R]) {
 
 // commitFree sends a group for the rows that are free. A row that another session is inserting cannot be skipped: the
 // group is halved until the request at fault is alone, or glances, which bounds the waits for such rows, is used up.
+// When one is found, the others for its place leave the group.
 func (c *Committer[K, Q, R]) commitFree(group []*call[K, Q, R], glances *int) {
 	free := Attempt{LockWait: glance, SkipLocked: true}
-	c.try(group, free, glances, func(group []*call[K, Q, R], _ time.Duration) bool {
+	c.try(c.undiverted(group), free, glances, func(group []*call[K, Q, R], _ time.Duration) bool {
 		*glances--
 		if oneKey(group) {
 			return false
@@ -79,6 +80,25 @@ func (c *Committer[K, Q, R]) try(
 	}
 	c.conclude(group, answers, err)
 	return !slices.Contains(answers, nil)
+}
+
+// undiverted returns a group without the calls that wait elsewhere from now on. Those of the lanes stay.
+func (c *Committer[K, Q, R]) undiverted(group []*call[K, Q, R]) []*call[K, Q, R] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(group, func(w *call[K, Q, R]) bool {
+		if w.state != sent || w.inLane {
+			return false
+		}
+		w.state = queued
+		c.addWaiting(1)
+		if c.divert(w) {
+			return true
+		}
+		w.state = sent
+		c.addWaiting(-1)
+		return false
+	})
 }
 
 // remaining returns a group without the callers that were told that their outcome is unknown. They may have repeated

@@ -24,6 +24,9 @@ type Committer[K comparable, Q, R any] struct {
 
 	cfg      Config[K, Q, R]
 	pipeline *Pipeline // Config.Pipeline, or one with one stage
+	// aside sends the requests for places that have a locked row, so that requests for others do not share their groups.
+	// It is nil in a committer that is one.
+	aside *Committer[K, Q, R]
 
 	// All below is guarded by mu. The first two are nil on one server, and in the committer of a shard.
 	shards  map[sqldb.Shard]*Committer[K, Q, R]
@@ -31,6 +34,7 @@ type Committer[K comparable, Q, R any] struct {
 
 	queue      []*call[K, Q, R]     // in order of arrival
 	lanes      map[K]*lane[K, Q, R] // of the keys that are known to be locked
+	locked     map[string]time.Time // the places of the lanes, until when they count; shared with aside
 	turns      []K                  // the lanes with callers; the first one is waited for next
 	running    int                  // groups of the queue under way
 	lanesServe bool                 // a goroutine serves the lanes
@@ -95,9 +99,14 @@ type answer[R any] struct {
 
 // start returns the committer of one server or one shard.
 func start[K comparable, Q, R any](cfg Config[K, Q, R], s *shared, p permits) *Committer[K, Q, R] {
-	return &Committer[K, Q, R]{
-		shared: s, permits: p, cfg: cfg, pipeline: cmp.Or(cfg.Pipeline, new(Pipeline)), lanes: make(map[K]*lane[K, Q, R]),
+	locked := make(map[string]time.Time)
+	one := func(aside *Committer[K, Q, R]) *Committer[K, Q, R] {
+		return &Committer[K, Q, R]{
+			shared: s, permits: p, cfg: cfg, pipeline: cmp.Or(cfg.Pipeline, new(Pipeline)), aside: aside,
+			lanes: make(map[K]*lane[K, Q, R]), locked: locked,
+		}
 	}
+	return one(one(nil))
 }
 
 // Do puts a request into the next group and returns its answer once the group has committed. Its errors are the
@@ -154,7 +163,7 @@ func (c *Committer[K, Q, R]) committerOf(ctx context.Context, q Q) (*Committer[K
 	return of, nil
 }
 
-// enter puts a call into the lane of its key, if there is one, or else into the queue.
+// enter puts a call where it waits for its group.
 func (c *Committer[K, Q, R]) enter(w *call[K, Q, R]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,12 +177,24 @@ func (c *Committer[K, Q, R]) enter(w *call[K, Q, R]) error {
 	}
 
 	c.addWaiting(1)
-	if l := c.laneOf(w.key); l != nil {
-		c.stand(l, len(l.calls), w)
-	} else {
+	if !c.divert(w) {
 		c.push(w)
 	}
 	return nil
+}
+
+// divert puts a call into the lane of its key, if there is one, or else into the queue of aside, if another row of its
+// place is locked: a session that holds one may hold thousands. It reports whether it did. The caller holds c.mu.
+func (c *Committer[K, Q, R]) divert(w *call[K, Q, R]) bool {
+	if l := c.laneOf(w.key); l != nil {
+		c.stand(l, len(l.calls), w)
+		return true
+	}
+	if c.aside != nil && time.Now().Before(c.locked[c.cfg.Place(w.request)]) {
+		c.aside.push(w)
+		return true
+	}
+	return false
 }
 
 // leave ends the wait of a caller whose context has ended, with cause.
@@ -244,8 +265,8 @@ func (c *Committer[K, Q, R]) serveNext() bool {
 	return true
 }
 
-// take takes the next group from the queue and marks it sent. A call whose key has got a lane since goes there. When
-// the queue is empty it ends the service.
+// take takes the next group from the queue and marks it sent. Calls that have got another place to wait since go there.
+// When the queue is empty it ends the service.
 func (c *Committer[K, Q, R]) take() (group []*call[K, Q, R]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,9 +278,8 @@ func (c *Committer[K, Q, R]) take() (group []*call[K, Q, R]) {
 			taken++
 			continue
 		}
-		if l := c.laneOf(w.key); l != nil {
+		if c.divert(w) {
 			taken++
-			c.stand(l, len(l.calls), w)
 			continue
 		}
 

@@ -23,8 +23,8 @@ type Config[K comparable, Q, R any] struct {
 	Key func(Q) K
 	// Size returns a request's share of the 64 KiB that a group may have. Nil counts nothing.
 	Size func(Q) int
-	// Place returns the value that a request's rows have in the distribution column. Groups are for one shard each.
-	// Required where the slots are [Beside] a table.
+	// Place returns the value that a request's rows have in the distribution column. Groups are for one shard each, and
+	// requests for a place with a locked row share no group with others. Required where the slots are [Beside] a table.
 	Place func(Q) string
 	// Send sends a group and sets a.Answers. It keeps neither a nor the group.
 	Send func(ctx context.Context, s Session, a *Attempt, group []Q) error

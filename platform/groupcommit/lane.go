@@ -15,6 +15,7 @@ type lane[K comparable, Q, R any] struct {
 	calls  []*call[K, Q, R] // that were not sent, in order of arrival
 	since  time.Time        // when the row was found locked
 	inTurn bool             // it is one of Committer.turns
+	place  string           // of its row
 	until  time.Time        // when it is forgotten if no caller stands in it
 }
 
@@ -23,6 +24,7 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 	l := c.lanes[key]
 	if l != nil && !l.inTurn && time.Now().After(l.until) {
 		delete(c.lanes, key)
+		delete(c.locked, l.place)
 		return nil
 	}
 	return l
@@ -55,11 +57,15 @@ func (c *Committer[K, Q, R]) standAgain(key K, calls []*call[K, Q, R]) {
 	if l == nil {
 		if len(c.lanes) >= c.cfg.Queue { // bounds those without callers
 			maps.DeleteFunc(c.lanes, func(_ K, l *lane[K, Q, R]) bool { return !l.inTurn })
+			maps.DeleteFunc(c.locked, func(_ string, until time.Time) bool { return time.Now().After(until) })
 		}
-		l = &lane[K, Q, R]{since: time.Now()}
+		l = &lane[K, Q, R]{since: time.Now(), place: c.cfg.Place(calls[0].request)}
 		c.lanes[key] = l
 	}
 	l.until = time.Now().Add(c.cfg.LockTimeout)
+	if l.place != "" {
+		c.locked[l.place] = l.until
+	}
 
 	calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return w.state == abandoned })
 	for _, w := range calls {
@@ -102,6 +108,7 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 	}
 
 	delete(c.lanes, key)
+	delete(c.locked, l.place) // until another row of the place is found locked again
 	if l.inTurn {
 		c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
 		c.metrics.slow.Dec()

@@ -2,6 +2,8 @@ package groupcommit_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,6 +101,44 @@ func TestUncommittedInsert(t *testing.T) {
 	inserting.Commit()
 	want(t, ofNew, 3, nil)
 	r.wantValue(t, "new", 43)
+}
+
+// Once one row of a place has been found that another session is inserting, no request for another place waits in a
+// statement with requests for further ones, however many of them come.
+func TestUncommittedInsertsOfAPlace(t *testing.T) {
+	t.Parallel()
+	const inserted = 100
+	dsn := database(t)
+	other := func(q request) bool { return q.key[0] == 'o' }
+	var heldUp atomic.Int64
+	r := start(t, dsn, dsn, func(c *config) {
+		c.Place = func(q request) string { return q.key[:1] }
+		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
+			err := add(ctx, s, a, group)
+			if err != nil && slices.ContainsFunc(group, other) {
+				heldUp.Add(1)
+			}
+			return err
+		}
+	})
+	const insert = `INSERT INTO rig.counters SELECT 'new-' || i, 0 FROM generate_series(1, $1) AS i`
+	inserting := apptest.Hold(t, r.direct, insert, inserted)
+	first := r.doAll(t.Context(), 1, request{key: "new-1", make: true})
+	r.wantLanes(t, 1)
+
+	ofNew := make([]<-chan error, inserted-1)
+	for i := range ofNew {
+		ofNew[i] = r.doAll(t.Context(), 1, request{key: fmt.Sprintf("new-%d", i+2), make: true})
+		want(t, r.doAll(t.Context(), 1, request{key: fmt.Sprintf("other-%d", i), make: true}), 1, nil)
+	}
+	if n := heldUp.Load(); n != 0 {
+		t.Errorf("%d statements for other places waited for a lock", n)
+	}
+	inserting.Commit()
+	want(t, first, 1, nil)
+	for _, answer := range ofNew {
+		want(t, answer, 1, nil)
+	}
 }
 
 // A key that is held by no lock is asked for again, with pauses, until its holder's end is told: then its callers are
