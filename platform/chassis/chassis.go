@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/config"
@@ -64,6 +67,9 @@ type Chassis struct {
 	parts     []lifecycle.Part
 }
 
+// horizonEvery is the interval at which the metric of the database's oldest transaction is read.
+const horizonEvery = time.Minute
+
 // open creates the parts that every service has. It opens no connections.
 func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	c.telemetry, err = telemetry.New(ctx, telemetry.Config{
@@ -97,6 +103,21 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	if err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
+
+	horizon := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "rowlock_db_horizon_transactions",
+		Help: "Transactions that PostgreSQL has begun since the oldest one that keeps row versions from being vacuumed.",
+	})
+	registry.MustRegister(horizon)
+	horizon.Set(math.NaN()) // until it has been read
+	c.Repeat("horizon", horizonEvery, horizonEvery, "the oldest transaction could not be read",
+		func(ctx context.Context) error {
+			n, err := c.db.Horizon(ctx)
+			if err == nil {
+				horizon.Set(n)
+			}
+			return err
+		})
 
 	c.readiness = httpserver.NewReadiness(c.db.Ping, c.log)
 	c.admin = httpserver.NewAdmin(httpserver.AdminConfig{

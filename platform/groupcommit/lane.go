@@ -24,6 +24,7 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 	l := c.lanes[key]
 	if l != nil && !l.inTurn && time.Now().After(l.until) {
 		delete(c.lanes, key)
+		delete(c.locked, l.place)
 		return nil
 	}
 	return l

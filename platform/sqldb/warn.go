@@ -50,6 +50,24 @@ func (db *DB) Warn(ctx context.Context) error {
 	return nil
 }
 
+// horizonSQL needs no right. The session that sends it has a snapshot too, which knows the oldest transaction that is
+// open or prepared. A standby's snapshot is that of a walsender, which has no database, or of a slot.
+const horizonSQL = `
+SELECT max(age(h.xmin))
+  FROM (SELECT backend_xmin FROM pg_stat_activity
+         WHERE coalesce(datname, current_database()) = current_database()
+         UNION ALL
+        SELECT xmin FROM pg_replication_slots) AS h (xmin)`
+
+// Horizon returns how many transactions the server has begun since the oldest one that is open or prepared, or that a
+// snapshot or a replication slot needs: row versions since then cannot be vacuumed. It returns 0 on MySQL.
+func (db *DB) Horizon(ctx context.Context) (transactions float64, err error) {
+	if db.kind == PostgreSQL {
+		err = db.GetContext(ctx, &transactions, horizonSQL)
+	}
+	return transactions, err
+}
+
 // capacity holds a server's connections.
 type capacity struct {
 	Granted int `db:"granted"` // to roles that are no superusers

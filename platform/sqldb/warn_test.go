@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func TestWarn(t *testing.T) {
@@ -65,4 +67,30 @@ func TestWarn(t *testing.T) {
 	if err := open(t, "postgres://app@127.0.0.1:1/x?sslmode=disable").Warn(t.Context()); err == nil {
 		t.Error("an unreachable database gives no error")
 	}
+}
+
+// The horizon stands still while a session of another role keeps a snapshot. A role without rights sees that.
+func TestHorizon(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	_, plain := dbtest.Role(t, url)
+	db, admin := open(t, plain), dbtest.Dial(t, url)
+	horizon := func() float64 {
+		n, err := db.Horizon(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+
+	snapshot := apptest.Hold(t, admin, `DECLARE c CURSOR FOR SELECT id FROM counter`)
+	const changes = `DO $$ BEGIN FOR i IN 1..1000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$`
+	if _, err := admin.ExecContext(t.Context(), changes); err != nil { //nolint:forbidigo // of another client
+		t.Fatal(err)
+	}
+	if n := horizon(); n < 1000 {
+		t.Errorf("%g transactions have begun since, want 1000 at least", n)
+	}
+	snapshot.Rollback()
+	waittest.Eventually(t, "the horizon advances", func() bool { return horizon() < 1000 })
 }

@@ -66,7 +66,7 @@ func TestReplicasShareAKey(t *testing.T) {
 }
 
 // The repeat of a request that was refused commits a write, although it changes no count. So its commit waits for the
-// synchronous standbys, and they have the refusal before it is repeated: the first wait for them may have been cancelled.
+// synchronous standbys, which then have the refusal: the first wait for them may have been cancelled.
 func TestRepeatsOfARefusalCommitAWrite(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

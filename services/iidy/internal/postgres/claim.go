@@ -21,27 +21,23 @@ const (
 	// have ended, to sort them by item would cost each claim too much: then it walks the key from $2 on. lease_until is in
 	// the order of unclaimed, although it is NULL, because only the index of these items has that order.
 	freeSQL = `
-WITH lease AS MATERIALIZED (
-    SELECT gen_random_uuid() AS claim, t AS now, t + $4::bigint * interval '1 microsecond' AS until
-      FROM clock_timestamp() AS t
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS t
 ), ended AS MATERIALIZED (
     SELECT item
       FROM iidy.lists
-     WHERE list = $1 AND lease_until <= (SELECT now FROM lease)
+     WHERE list = $1 AND lease_until <= (SELECT t FROM clock)
      ORDER BY lease_until
      LIMIT $5::bigint + 1
 ), many AS MATERIALIZED (
     SELECT count(*) > $5 AS yes FROM ended
 ), unclaimed AS MATERIALIZED (
     SELECT list, item, false AS expired
-      FROM (SELECT list, item
-              FROM (SELECT list, item
-                      FROM iidy.lists
-                     WHERE NOT (SELECT yes FROM many) AND list = $1 AND lease_until IS NULL
-                     ORDER BY lease_until, item
-                       FOR UPDATE SKIP LOCKED) AS f
-             LIMIT (SELECT $3::bigint)) AS f
+      FROM iidy.lists
+     WHERE NOT (SELECT yes FROM many) AND list = $1 AND lease_until IS NULL
+     ORDER BY lease_until, item
      LIMIT (SELECT $3::bigint)
+       FOR UPDATE SKIP LOCKED
 ), few AS MATERIALIZED (
     SELECT f.list, f.item, true AS expired
       FROM (SELECT item FROM ended WHERE NOT (SELECT yes FROM many) ORDER BY item) AS e
@@ -64,7 +60,11 @@ WITH lease AS MATERIALIZED (
      LIMIT (SELECT $3::bigint)
 ), held AS MATERIALIZED (
     SELECT list, item, expired
-      FROM (SELECT * FROM unclaimed UNION ALL SELECT * FROM few UNION ALL SELECT * FROM walked) AS f
+      FROM (SELECT list, item, expired FROM unclaimed
+             UNION ALL
+            SELECT list, item, expired FROM few
+             UNION ALL
+            SELECT list, item, expired FROM walked) AS f
      ORDER BY item
      LIMIT (SELECT $3::bigint)
 ), need AS MATERIALIZED (
