@@ -69,6 +69,14 @@ type Settings struct {
 	TracerProvider trace.TracerProvider
 }
 
+// PlannedOnce returns what Session needs for groups: each connection plans a statement once, whatever its arguments and
+// their number, because planning costs as much as running it for a few items. The cached plan must survive table
+// growth, so it never uses a sequential scan, although that is best for few rows. JIT is off: the planner then expects
+// high costs, and compiling would take longer than a group.
+func PlannedOnce() map[string]string {
+	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+}
+
 const (
 	defaultMaxOpenConns     = 8
 	defaultLockTimeout      = 5 * time.Second

@@ -8,6 +8,7 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/api"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/httpapi"
@@ -31,7 +32,7 @@ const longBodies = 32 << 20
 
 func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Migrations: postgres.Migrations(), Session: sqldb.PlannedOnce(),
 		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		Right:      httpapi.Right,

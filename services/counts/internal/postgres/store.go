@@ -25,12 +25,6 @@ func Migrations() migrate.Source {
 	}
 }
 
-// Session returns the session settings that the statements rely on. Each statement is planned once, for groups of any
-// size, and never uses a sequential scan: the cached plan must survive table growth.
-func Session() map[string]string {
-	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-}
-
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
 	limits groupcommit.Limits

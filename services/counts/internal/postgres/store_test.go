@@ -62,7 +62,7 @@ func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contentio
 	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	reg := prometheus.NewRegistry()
 	settings.MaxOpenConns, settings.StatementTimeout = 8, 2*settings.LockTimeout
-	settings.ApplicationName, settings.Contention, settings.Session = "counts", seen.Metrics, postgres.Session()
+	settings.ApplicationName, settings.Contention, settings.Session = "counts", seen.Metrics, sqldb.PlannedOnce()
 	db := apptest.Pool(t, settings, reg)
 
 	s, err := postgres.New(groupcommit.Limits{

@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
@@ -29,7 +30,7 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Migrations: postgres.Migrations(), Session: sqldb.PlannedOnce(),
 		Lock: contention.Settings{
 			Lock: "item", Queued: true, Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},

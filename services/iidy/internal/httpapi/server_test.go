@@ -64,7 +64,7 @@ func onDatabase(t *testing.T) *server {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
-		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, Session: postgres.Session(),
+		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, Session: sqldb.PlannedOnce(),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, reg)
 	m := metrics.New(reg)

@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
@@ -80,7 +81,7 @@ var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on li
 func TestKeptPlansOfAShortList(t *testing.T) {
 	t.Parallel()
 	session := url.Values{}
-	for name, value := range postgres.Session() {
+	for name, value := range sqldb.PlannedOnce() {
 		session.Set(name, value)
 	}
 	db := dbtest.Dial(t, database(t)+"&"+session.Encode())

@@ -29,14 +29,6 @@ func Migrations() migrate.Source {
 	}
 }
 
-// Session returns the session settings that the statements rely on. Each connection plans a statement once, whatever
-// its arguments, because planning costs as much as running it for a few items. The cached plan must survive table
-// growth, so it never uses a sequential scan, although that is best for a short list. JIT is off: the planner then
-// expects high costs, and compiling would take longer than a batch.
-func Session() map[string]string {
-	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-}
-
 // Options configures a store.
 type Options struct {
 	groupcommit.Limits

@@ -71,7 +71,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, Cluster: clusterOf(t), MaxOpenConns: 8,
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
+		ApplicationName: "iidy", Session: sqldb.PlannedOnce(), Contention: seen.Metrics,
 	}, reg)
 	limits := groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),

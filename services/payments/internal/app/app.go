@@ -39,7 +39,7 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Migrations: postgres.Migrations(), Session: sqldb.PlannedOnce(),
 		Lock: contention.Settings{
 			Lock: "key", Queued: true, Grouped: true,
 			Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
@@ -109,7 +109,7 @@ func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 		URL: cmp.Or(cfg.ProcessorDatabaseURL, cfg.DatabaseURL), Pooler: sqldb.Pooler(cfg.DBPooler),
 		Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-		Session: postgres.Session(), TracerProvider: c.Telemetry().Tracing(),
+		Session: sqldb.PlannedOnce(), TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }

@@ -120,5 +120,5 @@ func session(pooler sqldb.Pooler) map[string]string {
 	if pooler != sqldb.PoolerNone {
 		return nil
 	}
-	return postgres.Session()
+	return sqldb.PlannedOnce()
 }

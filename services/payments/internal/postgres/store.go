@@ -32,12 +32,6 @@ func Migrations() migrate.Source {
 	}
 }
 
-// Session returns the session settings that the statements rely on: each is planned once, for groups of any size, and
-// never uses a sequential scan, because the cached plan must survive table growth.
-func Session() map[string]string {
-	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-}
-
 // Options configure a store. All limits must be positive.
 type Options struct {
 	groupcommit.Limits

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func ledger(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
-	settings := sqldb.Settings{URL: dsn, MaxOpenConns: processor.LedgerConns, Session: postgres.Session()}
+	settings := sqldb.Settings{URL: dsn, MaxOpenConns: processor.LedgerConns, Session: sqldb.PlannedOnce()}
 	return apptest.Pool(t, settings, nil)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/api"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
@@ -24,7 +25,7 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Migrations: postgres.Migrations(), Session: sqldb.PlannedOnce(),
 		Lock: contention.Settings{
 			Lock: "pot", Grouped: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},

@@ -28,12 +28,6 @@ func Migrations() migrate.Source {
 	}
 }
 
-// Session returns the server's parameters for which the statements are written. A group's arrays are short at first and
-// long under load: the statements are planned once, for any length, and find pots and coins by their indexes.
-func Session() map[string]string {
-	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-}
-
 // Options are the bounds of leases. All but Retries must be positive.
 type Options struct {
 	// TTL is the lifetime of a lease.

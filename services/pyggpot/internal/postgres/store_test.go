@@ -36,7 +36,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*gr
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 30 * time.Second, StatementTimeout: time.Minute,
-		ApplicationName: "pyggpot", Contention: seen.Metrics, Session: Session(),
+		ApplicationName: "pyggpot", Contention: seen.Metrics, Session: sqldb.PlannedOnce(),
 	}, prometheus.NewRegistry())
 	limits := groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "pyggpot", time.Minute), Queue: 10_000,
