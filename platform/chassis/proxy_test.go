@@ -84,7 +84,7 @@ func callOut(t *testing.T) {
 		}
 		_, span := tel.TracerProvider().Tracer("test").Start(t.Context(), "x")
 		span.End()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_ = tel.Shutdown(ctx) // the proxy refuses
 		cancel()
 	}

@@ -24,7 +24,7 @@ type Committer[K comparable, Q, R any] struct {
 
 	cfg      Config[K, Q, R]
 	pipeline *Pipeline // Config.Pipeline, or one with one stage
-	// aside sends the requests for places that have a locked row, so that requests for others do not share their groups.
+	// aside sends the requests for places that have a locked row, so that requests for other places are not in their groups.
 	// It is nil in a committer that is one.
 	aside *Committer[K, Q, R]
 
@@ -87,6 +87,7 @@ type call[K comparable, Q, R any] struct {
 	tries    int        // that found its key locked
 	hasShare bool       // it has a permit of Limits.Share
 	inLane   bool       // it has stood in a lane
+	wasSent  bool       // it was in a group that was sent
 	doubtful bool       // an earlier sending by Repeat may have been applied; used only by the goroutine of its group
 	span     trace.Span // the request's own; nil when it is not recorded
 }
@@ -310,7 +311,8 @@ func (c *Committer[K, Q, R]) markSent(group []*call[K, Q, R]) {
 	now := time.Now()
 	for _, w := range group {
 		w.state = sent
-		if w.tries == 0 {
+		if !w.wasSent {
+			w.wasSent = true
 			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
 		}
 	}

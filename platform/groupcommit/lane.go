@@ -24,7 +24,6 @@ func (c *Committer[K, Q, R]) laneOf(key K) *lane[K, Q, R] {
 	l := c.lanes[key]
 	if l != nil && !l.inTurn && time.Now().After(l.until) {
 		delete(c.lanes, key)
-		delete(c.locked, l.place)
 		return nil
 	}
 	return l
@@ -57,6 +56,8 @@ func (c *Committer[K, Q, R]) standAgain(key K, calls []*call[K, Q, R]) {
 	if l == nil {
 		if len(c.lanes) >= c.cfg.Queue { // bounds those without callers
 			maps.DeleteFunc(c.lanes, func(_ K, l *lane[K, Q, R]) bool { return !l.inTurn })
+		}
+		if len(c.locked) >= c.cfg.Queue {
 			maps.DeleteFunc(c.locked, func(_ string, until time.Time) bool { return time.Now().After(until) })
 		}
 		l = &lane[K, Q, R]{since: time.Now(), place: c.cfg.Place(calls[0].request)}
@@ -108,7 +109,6 @@ func (c *Committer[K, Q, R]) endLane(key K) {
 	}
 
 	delete(c.lanes, key)
-	delete(c.locked, l.place) // until another row of the place is found locked again
 	if l.inTurn {
 		c.turns = slices.DeleteFunc(c.turns, func(k K) bool { return k == key })
 		c.metrics.slow.Dec()

@@ -229,7 +229,8 @@ func (r *request) leaveBody() {
 
 // readOn receives the rest of a body that was left, for up to bodyTime, after the answer: many clients read nothing
 // before they have sent everything, and closing a connection with unread bytes resets it, which destroys the answer.
-// The rest is awaited like any body, so that no number of clients that send on for ever takes more than their share.
+// Rests are awaited as bodies are, the oldest giving way, but apart from them: those who may not call take no place from
+// those who may.
 func (r *request) readOn() {
 	const most = 64 << 20
 	isCut := r.arrival != nil && r.arrival.err != nil
@@ -239,7 +240,7 @@ func (r *request) readOn() {
 	}
 
 	conn := http.NewResponseController(r.Response())
-	rest := &arrival{all: &r.server.arrivals, writer: r.Response(), start: time.Now()}
+	rest := &arrival{all: &r.server.rests, writer: r.Response(), start: time.Now()}
 	if conn.Flush() != nil || conn.SetReadDeadline(rest.start.Add(bodyTime)) != nil {
 		return // there is no connection to close
 	}

@@ -111,7 +111,7 @@ func TestRights(t *testing.T) {
 		"Authorization", "Bearer "+i.Token("writer")), problem.CrossSite, "")
 }
 
-// A request that is refused is answered before its body is read, and holds neither a permit nor memory.
+// A request that is refused is answered before its body is read, and holds neither a permit nor a place of a body.
 func TestRefusedBeforeBodyAndPermit(t *testing.T) {
 	t.Parallel()
 	i := authtest.New(t)
@@ -137,8 +137,8 @@ func TestRefusedBeforeBodyAndPermit(t *testing.T) {
 	if took := time.Since(start); took >= bodyTime {
 		t.Errorf("the answers took %s", took)
 	}
-	if _, bytes := f.awaited(); bytes != 0 {
-		t.Errorf("bodies hold %d bytes", bytes)
+	if awaited, bytes := f.awaited(); awaited != 0 || bytes != 0 {
+		t.Errorf("%d bodies are awaited, with %d bytes", awaited, bytes)
 	}
 	for _, header := range []string{strings.Repeat("x", 64<<10), strings.Repeat("x", 20<<10)} {
 		a := exchangeRaw(t, addr, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+header+"\r\n\r\n")

@@ -40,8 +40,8 @@ type Config struct {
 	// IdleTimeout closes a connection without requests. Defaults to 10 min. A balancer that keeps connections for longer
 	// sends requests into ones that are being closed.
 	IdleTimeout time.Duration
-	// MaxConnectionAge is the age, give or take a tenth, from which an answer closes its connection. Clients that keep
-	// theirs so come to new replicas. Defaults to 30 min.
+	// MaxConnectionAge is the age, give or take a tenth, from which an answer closes its connection. So clients that
+	// keep their connections reach new replicas. Defaults to 30 min.
 	MaxConnectionAge time.Duration
 	// ShutdownDelay is the time for which Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
@@ -118,6 +118,7 @@ type Server struct {
 	sparse    sync.Map     // code -> *telemetry.Sparse: the lines of the access log
 	admission admission
 	arrivals  arrivals
+	rests     arrivals        // of bodies whose requests are answered
 	streams   map[string]bool // routes
 	public    map[string]bool // routes of the contract and its page
 	draining  atomic.Bool
@@ -140,6 +141,7 @@ func New(cfg Config, deps Deps) (_ *Server, err error) {
 	s.admission.permits = make(chan struct{}, cfg.MaxInFlight)
 	s.admission.lasting = make(chan struct{}, cfg.MaxLasting)
 	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerPermit*cfg.MaxInFlight, arrivedBytes
+	s.rests.mostAwaited = arrivingPerPermit * cfg.MaxInFlight
 	s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.admission)
 	if err != nil {
 		return nil, err

@@ -91,19 +91,19 @@ func TestReplicasStartTogether(t *testing.T) {
 // PostgreSQL 17's.
 func TestLongMigrations(t *testing.T) {
 	t.Parallel()
-	const slow = "-- +goose Up\nSELECT pg_sleep(0.3);\n"
+	const slow = "-- +goose Up\nSELECT pg_sleep(1.5);\n"
 	src := add(with("00004_slow.sql", slow),
 		"00005_alone.sql", "-- rowlock: compatible\n-- +goose NO TRANSACTION\n"+slow)
 
 	url := dbtest.Empty(t)
 	var short string
-	scan(t, dbtest.Dial(t, url), `SELECT string_agg('&' || name || '=100', '') FROM pg_settings
+	scan(t, dbtest.Dial(t, url), `SELECT string_agg('&' || name || '=1000', '') FROM pg_settings
 		WHERE name IN ('statement_timeout', 'transaction_timeout')`, &short)
 	up(t, url+short, src)
 
 	// A pooler in transaction mode would lose what is set for a session, or give it to another client.
 	src.Pooler = sqldb.PoolerTransaction
-	err := migrate.Up(t.Context(), dbtest.Empty(t)+"&statement_timeout=100", src, patience, quiet())
+	err := migrate.Up(t.Context(), dbtest.Empty(t)+"&statement_timeout=1000", src, patience, quiet())
 	if err == nil || !strings.Contains(err.Error(), "00005_alone.sql") ||
 		!strings.HasSuffix(err.Error(), "a direct connection as MIGRATE_DATABASE_URL has no limit") {
 		t.Errorf("behind a pooler: %v", err)

@@ -49,7 +49,7 @@ type lostError struct{ cause error }
 
 func (e *lostError) Error() string {
 	if errors.Is(e.cause, driver.ErrBadConn) { // lib/pq's handleError also makes it of each FATAL, whose SQLSTATE it drops
-		return "connection lost before the answer, or ended by a FATAL that only the log of the server or pooler has"
+		return "connection lost before the answer, or ended by a FATAL that only the server's or pooler's log shows"
 	}
 	return "connection lost before the answer: " + e.cause.Error()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,13 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 	if err != nil {
 		return cfg, "", nil, err
 	}
+	// The driver reads variables such as PGUSER, which may end with a secret's line break. It takes PGPORT for a number
+	// at once.
+	if port := os.Getenv("PGPORT"); strings.TrimRight(port, "\r\n") != port {
+		if err := os.Setenv("PGPORT", strings.TrimRight(port, "\r\n")); err != nil {
+			return cfg, "", nil, err
+		}
+	}
 	if cfg, err = pq.NewConfig(s.URL); err != nil {
 		return cfg, "", nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
@@ -55,8 +63,7 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 		return cfg, "", nil, err
 	}
 
-	// The driver reads variables such as PGUSER, which may end with a secret's line break. It puts an IPv6 address into
-	// brackets itself, and leaves those that PGHOST or a URL without a port has.
+	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
 	cfg.Host = strings.Trim(cfg.Host, "[]\r\n")
 	for i, other := range cfg.Multi {
 		cfg.Multi[i].Host = strings.Trim(other.Host, "[]\r\n")

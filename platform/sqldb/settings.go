@@ -69,8 +69,8 @@ type Settings struct {
 	TracerProvider trace.TracerProvider
 }
 
-// PlannedOnce returns what Session needs for groups: each connection plans a statement once, whatever its arguments and
-// their number, because planning costs as much as running it for a few items. The cached plan must survive table
+// PlannedOnce returns a Session for groups: each connection plans a statement once, whatever its arguments and their
+// number, because planning costs as much as running it for a few items. The cached plan must survive table
 // growth, so it never uses a sequential scan, although that is best for few rows. JIT is off: the planner then expects
 // high costs, and compiling would take longer than a group.
 func PlannedOnce() map[string]string {

@@ -156,7 +156,7 @@ func TestSessionConfig(t *testing.T) {
 // the process, so it is not parallel.
 func TestVariablesLeadToTheServer(t *testing.T) {
 	for name, value := range map[string]string{
-		"PGPORT": "5433", "PGDATABASE": "x\n", "PGUSER": "app\r\n", "PGPASSWORD": "p\n",
+		"PGPORT": "5433\n", "PGDATABASE": "x\n", "PGUSER": "app\r\n", "PGPASSWORD": "p\n",
 	} {
 		t.Setenv(name, value)
 	}

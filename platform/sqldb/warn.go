@@ -56,6 +56,7 @@ const horizonSQL = `
 SELECT max(age(h.xmin))
   FROM (SELECT backend_xmin FROM pg_stat_activity
          WHERE coalesce(datname, current_database()) = current_database()
+           AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) -- which others may pass
          UNION ALL
         SELECT xmin FROM pg_replication_slots) AS h (xmin)`
 

@@ -87,7 +87,8 @@ SELECT e.claim::text AS claim, e.until, n.size, n.first, n.expired,
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM need n, lease e`
 
-	// heldClaimSQL finds the claim by its index. IS TRUE keeps the planner from the index of leases.
+	// heldClaimSQL finds the claim by its index. IS TRUE keeps the planner from using the index of
+	// leases.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.list, l.item

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -34,12 +35,15 @@ func (p procedure) serveTwirp(c echo.Context) error {
 	default:
 		err = problem.UnsupportedMediaType.New("The Content-Type must be application/json or application/protobuf.")
 	}
-	if err != nil || !answer.refused {
+	if err != nil || answer.refusal == 0 {
 		return err
 	}
 
 	if err := httpserver.Refused(r.Context()); err != nil {
 		return err
+	}
+	if answer.refusal >= http.StatusInternalServerError {
+		return fmt.Errorf("connect answered %d", answer.refusal) // the request may have been carried out
 	}
 	return problem.InvalidJSON.New("The body is not a message that fits this request.")
 }
@@ -48,20 +52,21 @@ func (p procedure) serveTwirp(c echo.Context) error {
 type twirpAnswer struct {
 	http.ResponseWriter
 
-	refused bool
+	refusal int // the status; 0 for none
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *twirpAnswer) WriteHeader(status int) {
-	a.refused = status != http.StatusOK
-	if !a.refused {
+	if status == http.StatusOK {
 		a.ResponseWriter.WriteHeader(status)
+		return
 	}
+	a.refusal = status
 }
 
 // Write implements http.ResponseWriter.
 func (a *twirpAnswer) Write(p []byte) (int, error) {
-	if a.refused {
+	if a.refusal != 0 {
 		return len(p), nil
 	}
 	return a.ResponseWriter.Write(p)
@@ -84,6 +89,7 @@ func writeTwirp(w http.ResponseWriter, p *problem.Error, traceID string) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", code, err)
 	}
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, err = w.Write(body)
 	return err

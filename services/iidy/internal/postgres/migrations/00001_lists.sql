@@ -25,7 +25,7 @@ CREATE INDEX lists_claim ON iidy.lists (claim) WHERE claim IS NOT NULL;
 -- For claims, so that one that finds nothing reads no claimed item: what is free, in
 -- byte order, and the leases in the order of their ends. Adds pay for the first;
 -- docs/decisions/0006-iidy-batches-and-claims.md says why. lease_until is in it for the
--- planner alone, which would else take the primary key for as good.
+-- planner alone, which would otherwise consider the primary key equally good.
 CREATE INDEX lists_free ON iidy.lists (list, lease_until, item) WHERE lease_until IS NULL;
 CREATE INDEX lists_lease ON iidy.lists (list, lease_until) WHERE lease_until IS NOT NULL;
 
