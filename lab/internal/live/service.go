@@ -133,7 +133,10 @@ func (s *Service) compare(ctx context.Context, db *sqldb.DB, now *state) {
 	}
 
 	most := s.begun.Load() - now.NotApplied
-	now.Difference = min(now.Stored-now.Told, 0) + max(now.Stored-most, 0)
+	now.Difference = min(now.Stored-now.Told, 0)
+	if !rows.Shared {
+		now.Difference += max(now.Stored-most, 0)
+	}
 }
 
 // drive begins operations at the rate that is asked for, until ctx ends, and waits for those under way.
@@ -251,6 +254,9 @@ func (s *Service) inject(ctx context.Context, in *fault.Injector, what fault.Act
 	}
 }
 
+// restartTime bounds the wait for a replica that was told to end.
+const restartTime = time.Minute
+
 func freeze(ctx context.Context, in *fault.Injector, s *Service, n int) {
 	name := s.Replicas.Replicas()[n].Name()
 	set := func(frozen bool) {
@@ -269,10 +275,20 @@ func roll(ctx context.Context, in *fault.Injector, s *Service, _ int) {
 	for n, one := range s.Replicas.Replicas() {
 		starts := one.Status().Starts
 		s.inject(ctx, in, fault.Terminate, n)
-		for status := one.Status(); status.Starts == starts || !status.Ready; status = one.Status() {
-			if !fault.Wait(ctx, interval/5) {
-				return
-			}
+		if !restarted(ctx, one, starts) {
+			return
 		}
 	}
+}
+
+// restarted waits until a replica takes requests again. It reports false if ctx or restartTime ends first.
+func restarted(ctx context.Context, one *local.Replica, starts int) bool {
+	ctx, cancel := context.WithTimeout(ctx, restartTime)
+	defer cancel()
+	for status := one.Status(); status.Starts == starts || !status.Ready; status = one.Status() {
+		if !fault.Wait(ctx, interval/5) {
+			return false
+		}
+	}
+	return true
 }

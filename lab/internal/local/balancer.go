@@ -55,7 +55,7 @@ type Balancer struct {
 	served map[string]*hdrhistogram.Histogram // answer times by replica, since Served was called
 }
 
-// Served is what a replica has answered in some time: how many requests, and the time, in which 99 % of them were.
+// Served is what a replica has answered in some time: how many requests, and the 99th percentile of their times.
 type Served struct {
 	Requests int64
 	P99      time.Duration

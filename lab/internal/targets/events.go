@@ -129,6 +129,7 @@ func (w *adding) rows() Rows {
 	return Rows{
 		Stored: `SELECT count(*) - abs(coalesce(max(id), $1) - $1 - count(*)) FROM events.events WHERE id > $1::bigint`,
 		Lock:   `SELECT FROM events.status WHERE id >= $1 FOR UPDATE`,
+		Shared: true,
 		Args:   []any{w.before},
 	}
 }

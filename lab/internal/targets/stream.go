@@ -17,6 +17,8 @@ type Rows struct {
 	Stored string
 	// Lock locks a row that the load changes.
 	Lock string
+	// Shared says that others may add to what is stored.
+	Shared bool
 	// Args are the parameters.
 	Args []any
 }
