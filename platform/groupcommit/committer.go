@@ -24,8 +24,8 @@ type Committer[K comparable, Q, R any] struct {
 
 	cfg      Config[K, Q, R]
 	pipeline *Pipeline // Config.Pipeline, or one with one stage
-	// aside sends the requests for places that have a locked row, so that requests for other places are not in their groups.
-	// It is nil in a committer that is one.
+	// aside sends the requests for places that have a locked row, so that requests for other places are not in their
+	// groups. It is nil in a committer that is one.
 	aside *Committer[K, Q, R]
 
 	// All below is guarded by mu. The first two are nil on one server, and in the committer of a shard.

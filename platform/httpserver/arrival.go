@@ -229,8 +229,8 @@ func (r *request) leaveBody() {
 
 // readOn receives the rest of a body that was left, for up to bodyTime, after the answer: many clients read nothing
 // before they have sent everything, and closing a connection with unread bytes resets it, which destroys the answer.
-// Rests are awaited as bodies are, the oldest giving way, but apart from them: those who may not call take no place from
-// those who may.
+// Rests are awaited as bodies are, the oldest giving way, but apart from them: those who may not call take no place
+// from those who may.
 func (r *request) readOn() {
 	const most = 64 << 20
 	isCut := r.arrival != nil && r.arrival.err != nil

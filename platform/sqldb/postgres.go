@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/config"
 )
 
 // postgresEngine implements engine for PostgreSQL by lib/pq.
@@ -50,7 +52,7 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 	}
 	// The driver reads variables such as PGUSER, which may end with a secret's line break. It takes PGPORT for a number
 	// at once.
-	if port := os.Getenv("PGPORT"); strings.TrimRight(port, "\r\n") != port {
+	if port := config.Environ()["PGPORT"]; strings.TrimRight(port, "\r\n") != port {
 		if err := os.Setenv("PGPORT", strings.TrimRight(port, "\r\n")); err != nil {
 			return cfg, "", nil, err
 		}
