@@ -71,6 +71,8 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce(sum(octet_length(item) + 21), 0) AS size, coalesce(min(item), '') AS first,
            count(*) FILTER (WHERE expired) AS expired
       FROM held
+), lease AS MATERIALIZED (
+    SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
 ), taken AS (
     UPDATE iidy.lists l
        SET claim = e.claim, lease_until = e.until
@@ -87,8 +89,7 @@ SELECT e.claim::text AS claim, e.until, n.size, n.first, n.expired,
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM need n, lease e`
 
-	// heldClaimSQL finds the claim by its index. IS TRUE keeps the planner from using the index of
-	// leases.
+	// heldClaimSQL finds the claim by its index. IS TRUE keeps the planner from the index of leases.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.list, l.item
