@@ -43,9 +43,9 @@
 //
 // Single statements, reads among them, are in statement.go, InTx is in tx.go, and the
 // loop of look-ups after a lost answer in resolve.go; the look-up itself is in
-// groupcommit/outcome.go. hosts.go says which sessions are accepted, unreplicated.go
-// which changes a standby may lack. conn.go, conn_tx.go, rows.go and socket.go are the
-// wrapper, which database/sql calls; errors.go classifies its errors. What differs between
-// the servers is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind
-// the interface of engine.go.
+// groupcommit/outcome.go. hosts.go says which sessions are accepted, rights.go what their
+// role must be allowed, unreplicated.go which changes a standby may lack. conn.go,
+// conn_tx.go, rows.go and socket.go are the wrapper, which database/sql calls; errors.go
+// classifies its errors. What differs between the servers is in postgres.go, mysql.go,
+// answer_postgres.go and answer_mysql.go, behind the interface of engine.go.
 package sqldb

@@ -273,23 +273,26 @@ func TestDeadClientsStatementIsNotApplied(t *testing.T) {
 	wantValue(t, direct, "a", 0)
 }
 
-// TestResolveAsksAgain: after an internal error of the server, which may pass, and not after a mistake in a statement.
+// TestResolveAsksAgain: after an internal error of the server, which may pass, and not after a mistake in a statement,
+// nor where a right is missing.
 func TestResolveAsksAgain(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
-	for state, want := range map[string]int{"XX000": 2, "42P01": 1} {
+	for failed, want := range map[sqldb.Error]int{
+		{SQLState: "XX000"}: 2, {SQLState: "42P01"}: 1, {SQLState: "42501", Reason: sqldb.Denied}: 1,
+	} {
 		asked := 0
 		err := db.Resolve(t.Context(), &sqldb.Error{}, func(context.Context) (bool, error) {
 			if asked++; asked > 1 {
 				return true, nil
 			}
-			return false, &sqldb.Error{Outcome: sqldb.NotApplied, SQLState: state}
+			return false, &failed
 		})
 		if asked != want {
-			t.Errorf("%s: asked %d times, want %d", state, asked, want)
+			t.Errorf("%s: asked %d times, want %d", failed.SQLState, asked, want)
 		}
 		if known := err == nil; known != (want > 1) {
-			t.Errorf("%s: %v", state, err)
+			t.Errorf("%s: %v", failed.SQLState, err)
 		}
 	}
 }

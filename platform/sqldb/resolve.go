@@ -83,7 +83,7 @@ func (db *DB) countUnknown(err error, operation string, o *options) error {
 // of a worker of Citus, or of two changes of one row of a catalogue.
 func passes(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Reason == Constraint || e.Reason == Data {
+	if !ok || e.Reason == Constraint || e.Reason == Data || e.Reason == Denied {
 		return false
 	}
 	return e.Reason != Other || class(e.SQLState) == "XX"
