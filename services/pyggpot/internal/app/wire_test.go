@@ -97,6 +97,9 @@ func TestRefusalsOfTheServer(t *testing.T) {
 		if a.Status != tt.status || a.Header.Get("Content-Type") != json || strings.Contains(a.Body, "AAAA") {
 			t.Errorf("%.40s: %s as %s, want %d", tt.body, a, a.Header.Get("Content-Type"), tt.status)
 		}
+		if a.Header.Get("Content-Length") == "" { // the end would come after a body that is still being sent
+			t.Errorf("%.40s: %s without a length", tt.body, a)
+		}
 		wantRefusal(t, tt.body, readJSON(t, a), tt.code, tt.reason, tt.at)
 	}
 	a := apptest.Get(t, r.API+addCoins)

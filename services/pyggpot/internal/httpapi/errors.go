@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,24 +121,36 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 		case strings.HasPrefix(path, "/pyggpot."), strings.HasPrefix(path, "/grpc."):
 			p.SetHeaders(w.Header())
 			w.Header().Del("Retry-After") // connectError sets it
-			return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
+			return writer.Write(&statusWriter{ResponseWriter: w, status: p.Kind().Status()}, r, connectError(p, traceID))
 		}
 		return problem.Write(w, p, traceID)
 	}
 }
 
-// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. Errors of gRPC keep their
-// status 200.
+// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. It adds the length, so that
+// an answer that comes before the request's body has an end at once. Errors of gRPC keep their status 200.
 type statusWriter struct {
 	http.ResponseWriter
 
 	status int
+	begun  bool // the error's header is to be written with its body
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w statusWriter) WriteHeader(status int) {
-	if status != http.StatusOK {
-		status = w.status
+func (w *statusWriter) WriteHeader(status int) {
+	if status == http.StatusOK {
+		w.ResponseWriter.WriteHeader(status)
+		return
 	}
-	w.ResponseWriter.WriteHeader(status)
+	w.begun = true
+}
+
+// Write implements http.ResponseWriter. Connect writes an error's body at once.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.begun {
+		w.begun = false
+		w.Header().Set("Content-Length", strconv.Itoa(len(p)))
+		w.ResponseWriter.WriteHeader(w.status)
+	}
+	return w.ResponseWriter.Write(p)
 }
