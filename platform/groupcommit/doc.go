@@ -39,7 +39,7 @@
 // wait up to [Limits.LockTimeout] ([ErrLocked]). While a lane exists, those that come for its key stand in it too. A
 // row that another session is inserting cannot be skipped: a group that meets one is halved, until the request at fault
 // is alone. That session may be inserting thousands, so while a row of a place is locked ([Config.Place]), the requests
-// for that place are in groups of their own.
+// for that place have separate groups.
 //
 // A change that is in no group, such as one of several rows, is tried again by [Retry]. It stands in the line of those
 // that came just now, and after 250 ms in the line of the others, with pauses, so that the callers of a row that stays

@@ -50,12 +50,8 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 	if err != nil {
 		return cfg, "", nil, err
 	}
-	// The driver reads variables such as PGUSER, which may end with a secret's line break. It takes PGPORT for a number
-	// at once.
-	if port := config.Environ()["PGPORT"]; strings.TrimRight(port, "\r\n") != port {
-		if err := os.Setenv("PGPORT", strings.TrimRight(port, "\r\n")); err != nil {
-			return cfg, "", nil, err
-		}
+	if err := trimVariables(); err != nil {
+		return cfg, "", nil, err
 	}
 	if cfg, err = pq.NewConfig(s.URL); err != nil {
 		return cfg, "", nil, fmt.Errorf("the database URL cannot be used: %w", err)
@@ -66,12 +62,9 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 	}
 
 	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
-	cfg.Host = strings.Trim(cfg.Host, "[]\r\n")
+	cfg.Host = strings.Trim(cfg.Host, "[]")
 	for i, other := range cfg.Multi {
-		cfg.Multi[i].Host = strings.Trim(other.Host, "[]\r\n")
-	}
-	for _, value := range []*string{&cfg.Database, &cfg.User, &cfg.Password} {
-		*value = strings.TrimRight(*value, "\r\n")
+		cfg.Multi[i].Host = strings.Trim(other.Host, "[]")
 	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
@@ -103,6 +96,21 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 		}
 	}
 	return cfg, query.Get(passwordFile), ignored, err
+}
+
+// trimVariables cuts line breaks off the end of the variables that the driver reads, such as PGPASSWORD: secrets often
+// end with one.
+func trimVariables() error {
+	for name, value := range config.Environ() {
+		trimmed := strings.TrimRight(value, "\r\n")
+		if !strings.HasPrefix(name, "PG") || trimmed == value {
+			continue
+		}
+		if err := os.Setenv(name, trimmed); err != nil {
+			return fmt.Errorf("cut the line break off %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // dropForeign removes from the settings of a URL those that the server does not know and the driver does not obey:

@@ -51,7 +51,7 @@ func (db *DB) Warn(ctx context.Context) error {
 }
 
 // horizonSQL needs no right. The session that sends it has a snapshot too, which knows the oldest transaction that is
-// open or prepared. A standby's snapshot is that of a walsender, which has no database, or of a slot.
+// open or prepared. A standby's snapshot belongs to a walsender, which has no database, or to a slot.
 const horizonSQL = `
 SELECT max(age(h.xmin))
   FROM (SELECT backend_xmin FROM pg_stat_activity

@@ -29,7 +29,7 @@ const (
 	interval = 500 * time.Millisecond
 	// remembered is how many of them a page gets that is opened later: a minute.
 	remembered = 120
-	// faultTime is how long a fault lasts.
+	// faultTime is the length of a fault.
 	faultTime = 5 * time.Second
 )
 
