@@ -127,8 +127,8 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 	}
 }
 
-// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. It adds the length, so that
-// an answer that comes before the request's body has an end at once. Errors of gRPC keep their status 200.
+// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. It adds the length, so
+// that an answer that comes before the request's body has an end at once. Errors of gRPC keep their status 200.
 type statusWriter struct {
 	http.ResponseWriter
 
