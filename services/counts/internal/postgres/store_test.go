@@ -3,10 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +16,6 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
@@ -198,48 +194,4 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 		t.Errorf("the delete was rolled back, but: %v", err)
 	}
 	wantValue(t, s, "going", 1)
-}
-
-// Groups of several replicas with overlapping keys: exact sums, consecutive
-// values, not one deadlock.
-func TestReplicasDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	apptest.WatchDeadlocks(t, dsn)
-	var replicas []*replica
-	for range 3 {
-		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
-	}
-	const items, callers, each = 40, 60, 50
-	ids := make([]counting.ItemID, items)
-	for i := range ids {
-		ids[i] = counting.ItemID(fmt.Sprintf("item-%02d", i))
-	}
-	mustCreate(t, replicas[0], ids...)
-
-	var mu sync.Mutex
-	values := make(map[int][]int64)
-	waittest.Together(t, callers, func(c int) error {
-		random := rand.New(rand.NewPCG(1, uint64(c)))
-		for range each {
-			k := random.IntN(items)
-			v, err := countingtest.Add(t.Context(), replicas[c%len(replicas)], ids[k], 1)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			values[k] = append(values[k], v)
-			mu.Unlock()
-		}
-		return nil
-	})
-	for k, id := range ids {
-		wantValue(t, replicas[0], id, int64(len(values[k])))
-		slices.Sort(values[k])
-		for i, v := range values[k] {
-			if v != int64(i+1) {
-				t.Fatalf("%s: value %d stands where %d should", id, v, i+1)
-			}
-		}
-	}
 }
