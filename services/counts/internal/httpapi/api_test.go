@@ -23,7 +23,8 @@ func newServer(t testing.TB, repo counting.CountValueRepository) *apptest.API {
 	t.Helper()
 	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 512<<10, deps, func(e *echo.Echo) {
-		httpapi.Register(e, e, counting.NewService(repo, new(countingtest.Observed)), nil)
+		none := func() {}
+		httpapi.Register(e, e, &counting.Service{CountValueRepository: repo, Replayed: none, Conflict: none}, nil)
 	})
 }
 
