@@ -64,8 +64,8 @@ func (s *Store) work(
 ) (n int, last string, err error) {
 	err = s.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		var rows []struct {
-			ID    int64
-			Place string
+			ID    int64  `db:"id"`
+			Place string `db:"place"`
 		}
 		err := tx.SelectContext(ctx, &rows, claimSQL, limit, from)
 		n = len(rows)
