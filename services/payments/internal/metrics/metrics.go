@@ -62,7 +62,7 @@ func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
 		m.payments.WithLabelValues(string(status))
 	}
-	m.UnsettledUnknown()
+	m.unsettled.Set(math.NaN())
 
 	reg.MustRegister(
 		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
@@ -123,9 +123,12 @@ func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
 // LedgerDeleted counts n entries of the ledger that a cleanup removed.
 func (m *Metrics) LedgerDeleted(n int) { m.ledger.Add(float64(n)) }
 
-// UnsettledUnknown sets the gauge to NaN when the payments could not be counted. An old
-// figure, or the zero at the start, would look like an answer.
-func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
-
-// Unsettled sets the number of payments whose charge is unknown.
-func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }
+// Unsettled sets the number of payments whose charge is unknown, or NaN if err says that they could not be counted. An
+// old figure, or the zero at the start, would look like an answer.
+func (m *Metrics) Unsettled(n int, err error) {
+	unsettled := float64(n)
+	if err != nil {
+		unsettled = math.NaN()
+	}
+	m.unsettled.Set(unsettled)
+}

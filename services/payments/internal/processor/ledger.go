@@ -36,15 +36,6 @@ func (e entry) size() int {
 	return len(e.Key) + len(e.Card) + len(e.Ride) + len(e.Version) + others
 }
 
-// newLedger returns the way to the simulator's table payments.processor_charges, which enters an entry or returns the
-// existing one of its key. Entries are never changed. Concurrent charges share one statement.
-func newLedger(limits groupcommit.Limits) (*groupcommit.Committer[string, entry, entry], error) {
-	return groupcommit.New(groupcommit.Config[string, entry, entry]{
-		Limits: limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
-		Repeat: sendEntries,
-	})
-}
-
 const readSQL = `
 SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version,
        coalesce(decline_code, '') AS decline_code
