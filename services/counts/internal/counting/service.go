@@ -22,26 +22,20 @@ type Service struct {
 
 // Increase adds by, at least 1, to the count. It returns ErrOverflow if the value would leave the range of int64.
 func (s *Service) Increase(ctx context.Context, key Key, id ItemID, by int64) (Answer, error) {
-	if err := checkAmount(by); err != nil {
-		return Answer{}, err
-	}
-	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: by})
+	return s.add(ctx, key, id, by, by)
 }
 
 // Decrease subtracts by, at least 1, from the count; a value may become negative. It returns ErrOverflow if the value
 // would leave the range of int64.
 func (s *Service) Decrease(ctx context.Context, key Key, id ItemID, by int64) (Answer, error) {
-	if err := checkAmount(by); err != nil {
-		return Answer{}, err
-	}
-	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: -by})
+	return s.add(ctx, key, id, by, -by)
 }
 
-func checkAmount(by int64) error {
-	if by < 1 {
-		return fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
+func (s *Service) add(ctx context.Context, key Key, id ItemID, amount, delta int64) (Answer, error) {
+	if amount < 1 {
+		return Answer{}, fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
 	}
-	return nil
+	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: delta})
 }
 
 // Reset sets the count to zero.
