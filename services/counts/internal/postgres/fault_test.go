@@ -46,9 +46,6 @@ func TestLostChanges(t *testing.T) {
 		"set": {func(ctx context.Context, s *replica) (counting.CountValue, error) {
 			return countingtest.Set(ctx, s, "old", 7)
 		}, nil},
-		"reset": {func(ctx context.Context, s *replica) (counting.CountValue, error) {
-			return countingtest.Set(ctx, s, "old", 0)
-		}, nil},
 		"delete": {func(ctx context.Context, s *replica) (counting.CountValue, error) {
 			return counting.CountValue{}, s.Delete(ctx, "old")
 		}, counting.ErrNotFound},
