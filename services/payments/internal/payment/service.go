@@ -7,9 +7,10 @@ import (
 )
 
 // Service pays for rides and reads payments. It has no state, so any number of replicas may run. All of its fields are
-// required.
+// required. Find is the repository's.
 type Service struct {
-	Repository   Repository
+	Repository
+
 	Processor    Processor
 	Currencies   Currencies
 	Fingerprints *Fingerprints
@@ -33,7 +34,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 		return Answer{}, invalid(FieldKey, holdsNumber)
 	}
 
-	claimed, err := s.Repository.Claim(ctx, s.claim(key, r))
+	claimed, err := s.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.Observer.Conflict()
@@ -55,10 +56,10 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	}
 
 	p := newPayment(claimed.Held, result)
-	record, fresh, err := s.Repository.Settle(ctx, claimed.Held, p)
+	record, fresh, err := s.Settle(ctx, claimed.Held, p)
 	switch {
 	case err != nil:
-		_ = s.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
+		_ = s.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
 		return Answer{}, err
 	case !fresh:
 		return s.replay(record), nil
@@ -104,11 +105,11 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.Observer.Conflict()
-		_ = s.Repository.Drop(ctx, h)
+		_ = s.Drop(ctx, h)
 	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
-		_ = s.Repository.Drop(ctx, h)
+		_ = s.Drop(ctx, h)
 	default:
-		_ = s.Repository.GiveBack(ctx, h)
+		_ = s.GiveBack(ctx, h)
 	}
 
 	if expired != nil && errors.Is(err, ErrNotCharged) {
@@ -130,11 +131,6 @@ func newPayment(h Held, result Result) Payment {
 	return p
 }
 
-// Payment returns one payment, or ErrNotFound.
-func (s *Service) Payment(ctx context.Context, id ID) (Payment, error) {
-	return s.Repository.Find(ctx, id)
-}
-
 // PaymentsOfRide returns up to limit payments of a ride (1 to MaxPageSize), newest first, and the position after the
 // last of them, nil if there are no more. after is such a position, or nil for the first page.
 func (s *Service) PaymentsOfRide(
@@ -144,7 +140,7 @@ func (s *Service) PaymentsOfRide(
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
 
-	page, err := s.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
+	page, err := s.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}

@@ -168,9 +168,7 @@ func (s *Simulator) entryOf(c payment.Charge) entry {
 // simulator is closed.
 func (s *Simulator) pause(ctx context.Context) error {
 	latency := s.options.Latency
-	if s.options.LatencyMax > latency {
-		latency += rand.N(s.options.LatencyMax - latency)
-	}
+	latency += rand.N(max(s.options.LatencyMax-latency, 1)) // nothing unless LatencyMax is longer
 	if latency <= 0 {
 		return nil
 	}
