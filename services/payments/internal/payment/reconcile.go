@@ -38,7 +38,7 @@ func (s *Service) reconcile(ctx context.Context, o Overdue) error {
 		p := newPayment(o.Held, result)
 		_, fresh, err := s.Settle(ctx, o.Held, p)
 		if fresh {
-			s.Observer.Settled(p.Status)
+			s.Settled(p.Status)
 		}
 		return err
 	case errors.Is(err, ErrKeyConflict), errors.Is(err, ErrNotCharged) && o.Expired:

@@ -14,7 +14,14 @@ type Service struct {
 	Processor    Processor
 	Currencies   Currencies
 	Fingerprints *Fingerprints
-	Observer     Observer
+	// Claimed is called when a request has claimed its key; the returned function is called when the request ends.
+	Claimed func() (ended func())
+	// Settled is called for each payment that is stored.
+	Settled func(Status)
+	// Replayed is called for each stored answer that is returned again.
+	Replayed func()
+	// Conflict is called for each ErrKeyConflict.
+	Conflict func()
 	// TTL is the lifetime of a key.
 	TTL time.Duration
 	// Lease is the lifetime of a claim, longer than a charge takes.
@@ -37,14 +44,14 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	claimed, err := s.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.Observer.Conflict()
+		s.Conflict()
 		return Answer{}, err
 	case err != nil:
 		return Answer{}, err
 	case claimed.Record != nil:
 		return s.replay(*claimed.Record), nil
 	}
-	ended := s.Observer.Claimed()
+	ended := s.Claimed()
 	defer ended()
 	defer claimed.Leave()
 
@@ -65,7 +72,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 		return s.replay(record), nil
 	}
 
-	s.Observer.Settled(p.Status)
+	s.Settled(p.Status)
 	return Answer{Record: record}, nil
 }
 
@@ -83,7 +90,7 @@ func (s *Service) claim(key Key, r Request) Claim {
 }
 
 func (s *Service) replay(r Record) Answer {
-	s.Observer.Replayed()
+	s.Replayed()
 	return Answer{Record: r, Replayed: true}
 }
 
@@ -104,7 +111,7 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	// takeover a charge of the earlier holder may be on its way.
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.Observer.Conflict()
+		s.Conflict()
 		_ = s.Drop(ctx, h)
 	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
 		_ = s.Drop(ctx, h)

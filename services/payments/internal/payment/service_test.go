@@ -54,7 +54,8 @@ type rig struct {
 
 func (r *rig) service(f *payment.Fingerprints) *payment.Service {
 	return &payment.Service{
-		Repository: r, Processor: processorOf{r}, Observer: r, Fingerprints: f, TTL: time.Hour, Lease: time.Minute,
+		Repository: r, Processor: processorOf{r}, Fingerprints: f, TTL: time.Hour, Lease: time.Minute,
+		Claimed: r.Claimed, Settled: r.Settled, Replayed: r.Replayed, Conflict: r.Conflict,
 		Currencies: func(c payment.Currency) bool { return c == "EUR" },
 	}
 }
