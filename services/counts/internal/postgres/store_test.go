@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"sync"
@@ -28,13 +27,6 @@ type replica struct {
 	countingtest.Repo
 
 	store *postgres.Store
-}
-
-// openStore opens one replica's store on a database.
-func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *replica {
-	t.Helper()
-	s, _ := openSeen(t, dsn, pooler, 2*time.Second)
-	return s
 }
 
 // openPatient opens a store with a lock timeout that no machine exceeds: a change that waits for a row gets it.
@@ -73,29 +65,22 @@ func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contentio
 	return &replica{countingtest.Repo{CountValueRepository: s}, s}, seen
 }
 
-// setTo sets a count without a key.
-func (r *replica) setTo(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
-	v, _, err := r.Set(ctx, counting.Key{}, id, value)
-	return v, err
-}
-
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) counting.CountValueRepository {
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
-		return openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
-	}
-	countingtest.Exercise(t, open)
+		return openPatient(t, dbtest.Postgres(t, postgres.Migrations()))
+	})
 }
 
 func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) counting.CountValueRepository {
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
-		dsn := dbtest.Postgres(t, postgres.Migrations())
-		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
-	}
-	countingtest.Exercise(t, open)
+		dsn := dbtest.PgBouncer(t, dbtest.Postgres(t, postgres.Migrations()), 4)
+		s, _ := openSeen(t, dsn, sqldb.PoolerTransaction, 2*time.Second)
+		return s
+	})
 }
 
 // lock locks a row in another transaction.
@@ -154,7 +139,7 @@ func wantValue(t *testing.T, s *replica, id counting.ItemID, want int64) {
 func TestWaitSeesTheNewValue(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a", "b")
 	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	var answers sync.WaitGroup
@@ -176,7 +161,7 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 func TestUncommittedDeleteAndInsert(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "going")
 	holder := apptest.Hold(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`)
 	holder.Execute(`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
