@@ -65,9 +65,9 @@ SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, nullif(
 ON CONFLICT (processor_key) DO NOTHING
 RETURNING processor_key`
 
-// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters the new ones. If some are not, it reads
-// all in a later snapshot, which has every entry that was in the way. If a group repeats a key, the later entries get
-// the first one. An entry that was removed meanwhile waits for the next sending.
+// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters the new ones. If some are not, it
+// reads all in a later snapshot, which has every entry that was in the way. If a group repeats a key, the later entries
+// get the first one. An entry that was removed meanwhile waits for the next sending.
 func sendEntries(
 	ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []entry,
 ) ([]*entry, error) {
