@@ -1,3 +1,4 @@
+// Package app builds the counts service. It is the only package that imports all others.
 package app
 
 import (
@@ -46,10 +47,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	observer := metrics.New(c.Telemetry().Registry())
+	m := metrics.New(c.Telemetry().Registry())
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 	c.Repeat("cleanup", cfg.CleanupInterval, cfg.CleanupInterval, "expired keys could not be deleted",
-		func(ctx context.Context) error { return store.DeleteExpired(ctx, observer.Deleted) })
+		func(ctx context.Context) error {
+			return store.DeleteExpired(ctx, func(n int) { m.Deleted.Add(float64(n)) })
+		})
 
 	docs := httpserver.Docs{Title: "Rowlock counts", OpenAPI: api.OpenAPI}
 	external, err := c.AddListener("api", cfg.HTTPAddr, docs)
@@ -64,6 +67,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		}
 	}
 
-	httpapi.Register(external.Echo(), internal.Echo(), counting.NewService(store, observer), c.Operations())
+	service := &counting.Service{CountValueRepository: store, Replayed: m.Replays.Inc, Conflict: m.Conflicts.Inc}
+	httpapi.Register(external.Echo(), internal.Echo(), service, c.Operations())
 	return nil
 }

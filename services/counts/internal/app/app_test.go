@@ -1,12 +1,8 @@
 package app_test
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
@@ -60,41 +56,6 @@ func TestInternalListenerOfItsOwn(t *testing.T) {
 			t.Errorf("one who may %s: %s, want %d", subject, a, want)
 		}
 	}
-}
-
-// The context ends, as by SIGTERM, in the middle of the load: a request that was accepted gets a true answer, and the
-// count is exactly what was acknowledged.
-func TestDrainLosesNothing(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, witness := start(t, dsn), start(t, dsn)
-	want(t, "POST", witness.API+internalCounts, `{"itemId":"a"}`, 201, "")
-	var acknowledged atomic.Int64
-	var done sync.WaitGroup
-	enough := make(chan struct{})
-	for range 20 {
-		done.Go(func() {
-			for {
-				a := apptest.Send(t, http.MethodPost, r.API+counts+"a/increase", "", nil)
-				if a.Status == 0 {
-					return // the listener is closed; the sum would show a change that was applied
-				}
-				if a.Status != http.StatusOK {
-					t.Error(a)
-					return
-				}
-				if acknowledged.Add(1) == 200 {
-					close(enough)
-				}
-			}
-		})
-	}
-	<-enough
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
-	done.Wait()
-	want(t, "GET", witness.API+internalCounts+"/a", "", 200, fmt.Sprintf(`"currentValue":%d,`, acknowledged.Load()))
 }
 
 // Two cleaners delete the expired keys, in several batches, and keep the others.

@@ -10,7 +10,9 @@ import (
 
 func ExampleService() {
 	ctx := context.Background()
-	counts := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
+	counts := counting.Service{
+		CountValueRepository: countingtest.NewMemory(), Replayed: func() { fmt.Println("repeated") }, Conflict: func() {},
+	}
 
 	_, err := counts.Initialize(ctx, counting.Key{}, "page-views", 0)
 	fmt.Println("created:", err == nil)
@@ -26,6 +28,7 @@ func ExampleService() {
 	// Output:
 	// created: true
 	// [5] false <nil>
+	// repeated
 	// [5] true <nil>
 	// no count has this item id
 }

@@ -2,14 +2,6 @@ package counting
 
 import "context"
 
-// Observer is the outbound port to the metrics.
-type Observer interface {
-	// Replayed is called for each stored answer that is returned again.
-	Replayed()
-	// Conflict is called for each ErrKeyConflict.
-	Conflict()
-}
-
 // CountValueRepository is the outbound port. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
 	// Change makes one atomic change, which has committed when it returns, and never writes a value that was read

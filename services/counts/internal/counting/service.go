@@ -6,42 +6,36 @@ import (
 	"fmt"
 )
 
-// Service changes and reads the counts of a repository. It holds no state, so any number of replicas may run.
+// Service changes and reads the counts of a repository. It holds no state, so any number of replicas may run. All of
+// its fields are required. Find is the repository's.
 //
 // A change returns ErrKeyConflict for a key that belongs to another request, and ErrNotFound for an absent id. The
 // caller leaves the fingerprint of the key empty.
 type Service struct {
-	repo     CountValueRepository
-	observer Observer
-}
+	CountValueRepository
 
-// NewService returns the domain's service on repo.
-func NewService(repo CountValueRepository, observer Observer) *Service {
-	return &Service{repo: repo, observer: observer}
+	// Replayed is called for each stored answer that is returned again.
+	Replayed func()
+	// Conflict is called for each ErrKeyConflict.
+	Conflict func()
 }
 
 // Increase adds by, at least 1, to the count. It returns ErrOverflow if the value would leave the range of int64.
 func (s *Service) Increase(ctx context.Context, key Key, id ItemID, by int64) (Answer, error) {
-	if err := checkAmount(by); err != nil {
-		return Answer{}, err
-	}
-	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: by})
+	return s.add(ctx, key, id, by, by)
 }
 
 // Decrease subtracts by, at least 1, from the count; a value may become negative. It returns ErrOverflow if the value
 // would leave the range of int64.
 func (s *Service) Decrease(ctx context.Context, key Key, id ItemID, by int64) (Answer, error) {
-	if err := checkAmount(by); err != nil {
-		return Answer{}, err
-	}
-	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: -by})
+	return s.add(ctx, key, id, by, -by)
 }
 
-func checkAmount(by int64) error {
-	if by < 1 {
-		return fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
+func (s *Service) add(ctx context.Context, key Key, id ItemID, amount, delta int64) (Answer, error) {
+	if amount < 1 {
+		return Answer{}, fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
 	}
-	return nil
+	return s.one(ctx, "add", Add, key, Change{ItemID: id, Delta: delta})
 }
 
 // Reset sets the count to zero.
@@ -89,19 +83,14 @@ func (s *Service) Apply(ctx context.Context, r Request) (Answer, error) {
 // change makes a change, and counts replays and conflicts.
 func (s *Service) change(ctx context.Context, name string, r Request) (Answer, error) {
 	r.Key = r.Key.of(name, r.Changes...)
-	a, err := s.repo.Change(ctx, r)
+	a, err := s.Change(ctx, r)
 	switch {
 	case a.Replayed:
-		s.observer.Replayed()
+		s.Replayed()
 	case errors.Is(err, ErrKeyConflict):
-		s.observer.Conflict()
+		s.Conflict()
 	}
 	return a, err
-}
-
-// Get returns one count, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, id ItemID) (CountValue, error) {
-	return s.repo.Find(ctx, id)
 }
 
 // GetMany returns the counts of 1 to MaxItemsPerRead ids in the order of the ids, each once, without absent ones. It
@@ -111,7 +100,7 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 		return nil, fmt.Errorf("%w: %d were asked for, 1 to %d are allowed", ErrTooManyItems, len(ids), MaxItemsPerRead)
 	}
 
-	found, err := s.repo.FindMany(ctx, ids)
+	found, err := s.FindMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +126,6 @@ func (s *Service) Page(ctx context.Context, prefix, after string, limit int) ([]
 	if limit < 1 || limit > MaxPageSize {
 		return nil, false, fmt.Errorf("%w: it must be 1 to %d", ErrInvalidLimit, MaxPageSize)
 	}
-	page, err := s.repo.Page(ctx, prefix, after, limit+1)
+	page, err := s.CountValueRepository.Page(ctx, prefix, after, limit+1)
 	return page[:min(len(page), limit)], len(page) > limit, err
 }

@@ -39,8 +39,11 @@ func TestFingerprints(t *testing.T) {
 	}
 	for first, send := range requests {
 		for second, repeat := range requests {
-			repo, seen := countingtest.NewMemory(), new(countingtest.Observed)
-			s := counting.NewService(repo, seen)
+			replays, conflicts := 0, 0
+			s := &counting.Service{
+				CountValueRepository: countingtest.NewMemory(),
+				Replayed:             func() { replays++ }, Conflict: func() { conflicts++ },
+			}
 			for _, id := range []counting.ItemID{"a", "b", "a1"} {
 				if _, err := s.Initialize(ctx, counting.Key{}, id, 0); err != nil {
 					t.Fatal(err)
@@ -51,15 +54,14 @@ func TestFingerprints(t *testing.T) {
 			again := repeat(s, key)
 			if same := first == second; err != nil || same && again != nil ||
 				!same && !errors.Is(again, counting.ErrKeyConflict) ||
-				seen.Replays.Load() != oneIf(same) || seen.Conflicts.Load() != oneIf(!same) {
-				t.Errorf("%s, then %s: %v, %v, %d replays, %d conflicts",
-					first, second, err, again, seen.Replays.Load(), seen.Conflicts.Load())
+				replays != oneIf(same) || conflicts != oneIf(!same) {
+				t.Errorf("%s, then %s: %v, %v, %d replays, %d conflicts", first, second, err, again, replays, conflicts)
 			}
 		}
 	}
 }
 
-func oneIf(b bool) int64 {
+func oneIf(b bool) int {
 	if b {
 		return 1
 	}

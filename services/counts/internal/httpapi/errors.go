@@ -22,12 +22,7 @@ var (
 // ProblemOf returns the problem that tells the client about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	if change, ok := errors.AsType[*counting.ChangeError](err); ok {
-		p := ProblemOf(change.Err)
-		if p == nil {
-			return nil
-		}
-
-		member := fieldItemID
+		p, member := ProblemOf(change.Err), fieldItemID
 		if p.Kind() == problem.InvalidField {
 			member = p.Field()
 		}

@@ -1,44 +1,31 @@
 // Package metrics counts repeated requests and deleted rows for Prometheus.
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rowlock/rowlock/services/counts/internal/counting"
-)
-
-// Metrics implements the domain's observer, and counts deleted rows.
+// Metrics counts what a replica does.
 type Metrics struct {
-	replays, conflicts prometheus.Counter
-	deleted            prometheus.Counter
+	// Replays counts repeated requests, and Conflicts those of another request's key.
+	Replays, Conflicts prometheus.Counter
+	// Deleted counts expired keys that were deleted.
+	Deleted prometheus.Counter
 }
-
-var _ counting.Observer = (*Metrics)(nil)
 
 // New registers the metrics.
 func New(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		replays: prometheus.NewCounter(prometheus.CounterOpts{
+		Replays: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_replays_total", Help: "Stored answers that were returned to a repeated request.",
 		}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+		Conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_conflicts_total", Help: "Requests refused because their key belongs to another request.",
 		}),
-		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+		Deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_cleanup_deleted_total", Help: "Expired rows that this replica deleted.",
 			ConstLabels: prometheus.Labels{"table": "keys"},
 		}),
 	}
 
-	reg.MustRegister(m.replays, m.conflicts, m.deleted)
+	reg.MustRegister(m.Replays, m.Conflicts, m.Deleted)
 	return m
 }
-
-// Replayed implements counting.Observer.
-func (m *Metrics) Replayed() { m.replays.Inc() }
-
-// Conflict implements counting.Observer.
-func (m *Metrics) Conflict() { m.conflicts.Inc() }
-
-// Deleted counts n expired keys that were deleted.
-func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }

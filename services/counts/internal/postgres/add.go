@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 
@@ -36,27 +34,21 @@ const (
 	addFull = `"full"`
 )
 
-// errFull stands for addFull.
-var errFull = errors.New("counts: the adds of the group would overflow together")
-
-// add makes a plain change and returns the value after it. Concurrent adds share one statement.
-func (s *Store) add(ctx context.Context, c counting.Change) (int64, error) {
-	answer, err := s.adds.Do(ctx, plainAdd{id: string(c.ItemID), delta: c.Delta})
-	if err != nil {
-		return 0, err
+// add makes a plain change. Concurrent adds share one statement. decided is false if nothing was changed because the
+// adds of the group would overflow together.
+func (s *Store) add(ctx context.Context, c counting.Change) (answer counting.Answer, decided bool, err error) {
+	said, err := s.adds.Do(ctx, plainAdd{id: string(c.ItemID), delta: c.Delta})
+	switch {
+	case err != nil:
+		return counting.Answer{}, true, err
+	case string(said) == addMissing:
+		return counting.Answer{}, true, counting.ErrNotFound
+	case string(said) == addFull:
+		return counting.Answer{}, false, nil
 	}
 
-	switch string(answer) {
-	case addMissing:
-		return 0, counting.ErrNotFound
-	case addFull:
-		return 0, errFull
-	}
-	value, err := strconv.ParseInt(string(answer), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("counts: the answer to an add: %w", err)
-	}
-	return value, nil
+	value, err := strconv.ParseInt(string(said), 10, 64)
+	return counting.Answer{Values: []int64{value}}, true, err
 }
 
 // addSums are the adds of a group, summed up by count.
@@ -190,19 +182,16 @@ func (s *Store) sendAdds(
 ) error {
 	sums := sumUp(group)
 
-	query := s.texts.addSeveral
-	var args []any
-	switch {
-	case len(sums.ids) == 1 && !a.SkipLocked && s.texts.addOne != "":
-		query = s.texts.addOne
-		args = append(args, sums.ids[0], sums.deltas[0], sums.lowest[0], sums.highest[0], pq.Int64Array(sums.running))
-	case a.SkipLocked:
-		query = s.texts.addFree
-		fallthrough
-	default:
-		args = append(args, pq.StringArray(sums.ids), pq.Int64Array(sums.deltas), pq.Int64Array(sums.lowest),
-			pq.Int64Array(sums.highest), pq.Int64Array(sums.running), pq.Int64Array(sums.places))
+	if len(sums.ids) == 1 && !a.SkipLocked && s.texts.addOne != "" {
+		return a.Run(ctx, session, s.texts.addOne,
+			a.Place, sums.ids[0], sums.deltas[0], sums.lowest[0], sums.highest[0], pq.Int64Array(sums.running))
 	}
 
-	return a.Run(ctx, session, query, append([]any{a.Place}, args...)...)
+	query := s.texts.addSeveral
+	if a.SkipLocked {
+		query = s.texts.addFree
+	}
+	return a.Run(ctx, session, query,
+		a.Place, pq.StringArray(sums.ids), pq.Int64Array(sums.deltas), pq.Int64Array(sums.lowest),
+		pq.Int64Array(sums.highest), pq.Int64Array(sums.running), pq.Int64Array(sums.places))
 }

@@ -25,12 +25,8 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 	}
 	since := time.Now()
 	if r.Plain() {
-		value, err := s.add(ctx, r.Changes[0])
-		if err == nil {
-			return counting.Answer{Values: []int64{value}}, nil
-		}
-		if !errors.Is(err, errFull) {
-			return counting.Answer{}, err
+		if answer, decided, err := s.add(ctx, r.Changes[0]); decided {
+			return answer, err
 		}
 	}
 
@@ -53,19 +49,17 @@ func (s *Store) Change(ctx context.Context, r counting.Request) (counting.Answer
 type request struct {
 	counting.Request
 
-	ids  []string // its counts, each once
+	ids  []string // its counts, each once, in byte order
 	lane string   // the id of its only count, or a lane to itself
 }
 
 func (s *Store) newRequest(r counting.Request) request {
-	q := request{Request: r}
-	seen := make(map[counting.ItemID]bool, len(r.Changes))
-	for _, c := range r.Changes {
-		if !seen[c.ItemID] {
-			seen[c.ItemID] = true
-			q.ids = append(q.ids, string(c.ItemID))
-		}
+	q := request{Request: r, ids: make([]string, len(r.Changes))}
+	for i, c := range r.Changes {
+		q.ids[i] = string(c.ItemID)
 	}
+	slices.Sort(q.ids)
+	q.ids = slices.Compact(q.ids)
 
 	q.lane = q.ids[0]
 	if q.several() {

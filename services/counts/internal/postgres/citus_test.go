@@ -124,7 +124,7 @@ func changesOnCitus(t *testing.T, s *replica) {
 	if _, err := s.Create(t.Context(), "a", 0); !errors.Is(err, counting.ErrExists) {
 		t.Errorf("created twice: %v", err)
 	}
-	if v, err := s.setTo(t.Context(), "a", 1<<63-1); err != nil || time.Since(v.UpdatedAt) > time.Minute {
+	if v, err := countingtest.Set(t.Context(), s, "a", 1<<63-1); err != nil || time.Since(v.UpdatedAt) > time.Minute {
 		t.Errorf("set: %v, %v", v, err)
 	}
 	if _, err := countingtest.Add(t.Context(), s, "a", 1); !errors.Is(err, counting.ErrOverflow) {
@@ -132,7 +132,7 @@ func changesOnCitus(t *testing.T, s *replica) {
 	}
 	for name, err := range map[string]error{
 		"add":    func() error { _, err := countingtest.Add(t.Context(), s, "missing", 1); return err }(),
-		"set":    func() error { _, err := s.setTo(t.Context(), "missing", 1); return err }(),
+		"set":    func() error { _, err := countingtest.Set(t.Context(), s, "missing", 1); return err }(),
 		"delete": s.Delete(t.Context(), "missing"),
 	} {
 		if !errors.Is(err, counting.ErrNotFound) {

@@ -133,13 +133,10 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 	mustCreate(t, s, "a", "b")
 	holder := apptest.Hold(t, db, `INSERT INTO counts.idempotency_keys (key, fingerprint, answer, expires_at)
 		VALUES ('taken', '', '{}', '-infinity')`)
-	blocked := make(chan error, 2)
-	for _, u := range []counting.Request{update("taken", "a"), update("taken", "b", "a")} {
-		go func() {
-			_, err := s.Change(t.Context(), u)
-			blocked <- err
-		}()
-	}
+	blocked := inBackground(2, func(i int) error {
+		_, err := s.Change(t.Context(), []counting.Request{update("taken", "a"), update("taken", "b", "a")}[i])
+		return err
+	})
 	apptest.WaitForBlocked(t, db, 1)
 	for i := range 50 {
 		for n, u := range []counting.Request{update("", "a"), update(strconv.Itoa(i), "a"), update("", "b", "a")} {
@@ -162,46 +159,52 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 	}
 }
 
-// The answers to groups with keys and batches get lost, or the groups do: each change is counted once, its answer is
-// the first one and not called a replay, and a repeat gets it too.
-func TestLostGroupsOfUpdates(t *testing.T) {
+// The answers to groups get lost, or the groups do: each change is counted once, its answer is the first one and not
+// called a replay, and a repeat gets it too.
+func TestLostGroups(t *testing.T) {
 	t.Parallel()
-	for name, when := range map[string]faultproxy.When{
-		"answer": faultproxy.AfterCommit, "commit": faultproxy.BeforeCommit, "statement": faultproxy.AfterStatement,
+	for name, tc := range map[string]struct {
+		when  faultproxy.When
+		every int
+	}{
+		"answer": {faultproxy.AfterCommit, 3}, "commit": {faultproxy.BeforeCommit, 3},
+		"answer to a statement": {faultproxy.AfterStatement, 19}, "statement": {faultproxy.BeforeStatement, 19},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, direct, proxy := openLossy(t)
-			mustCreate(t, direct, "a", "b")
+			mustCreate(t, direct, "a", "b", "c")
 			if _, err := direct.Create(t.Context(), "full", math.MaxInt64); err != nil {
 				t.Fatal(err)
 			}
-			proxy.CutEvery(map[bool]int{true: 29, false: 3}[name == "statement"], when, faultproxy.RST)
+			proxy.CutEvery(tc.every, tc.when, faultproxy.RST)
 			const callers, rounds = 16, 20
+			added := make([][]int64, callers)
 			waittest.Together(t, callers, func(c int) error {
 				for round := range rounds {
-					key := fmt.Sprintf("%d-%d", c, round)
-					switch c % 8 {
-					case 0, 1:
-						key = ""
-					case 2:
-						if _, err := untilApplied(func() (int64, error) { return countingtest.Add(t.Context(), s, "a", 1) }); err != nil {
+					if c%4 == 0 {
+						v, err := untilApplied(func() (int64, error) { return countingtest.Add(t.Context(), s, "c", 1) })
+						if err != nil {
 							return err
 						}
+						added[c] = append(added[c], v)
 						continue
 					}
+					key := fmt.Sprintf("%d-%d", c, round)
 					u, want := update(key, "a", "b", "a"), error(nil)
 					switch c % 8 {
-					case 6:
+					case 1:
+						u.Key.Value = ""
+					case 2:
 						u, want = update(key, "a", "missing"), counting.ErrNotFound
-					case 7:
+					case 3:
 						u, want = update(key, "b", "full"), counting.ErrOverflow
 					}
 					first, err := untilApplied(func() (counting.Answer, error) { return s.Change(t.Context(), u) })
 					if !errors.Is(err, want) || first.Replayed {
 						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
 					}
-					if key == "" {
+					if u.Key.Value == "" {
 						continue
 					}
 					again, err := direct.Change(t.Context(), u)
@@ -211,8 +214,14 @@ func TestLostGroupsOfUpdates(t *testing.T) {
 				}
 				return nil
 			})
-			wantValue(t, direct, "a", (10*2+2)*rounds)
-			wantValue(t, direct, "b", 10*rounds)
+			wantValue(t, direct, "a", 8*2*rounds)
+			wantValue(t, direct, "b", 8*rounds)
+			wantValue(t, direct, "c", 4*rounds)
+			for i, v := range slices.Sorted(slices.Values(slices.Concat(added...))) {
+				if v != int64(i+1) {
+					t.Fatalf("value %d stands where %d should", v, i+1)
+				}
+			}
 			if proxy.Cuts() == 0 {
 				t.Error("nothing was cut: the test proved nothing")
 			}

@@ -1,12 +1,8 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +15,6 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
@@ -32,13 +27,6 @@ type replica struct {
 	countingtest.Repo
 
 	store *postgres.Store
-}
-
-// openStore opens one replica's store on a database.
-func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *replica {
-	t.Helper()
-	s, _ := openSeen(t, dsn, pooler, 2*time.Second)
-	return s
 }
 
 // openPatient opens a store with a lock timeout that no machine exceeds: a change that waits for a row gets it.
@@ -77,29 +65,22 @@ func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contentio
 	return &replica{countingtest.Repo{CountValueRepository: s}, s}, seen
 }
 
-// setTo sets a count without a key.
-func (r *replica) setTo(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
-	v, _, err := r.Set(ctx, counting.Key{}, id, value)
-	return v, err
-}
-
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) counting.CountValueRepository {
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
-		return openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
-	}
-	countingtest.Exercise(t, open)
+		return openPatient(t, dbtest.Postgres(t, postgres.Migrations()))
+	})
 }
 
 func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) counting.CountValueRepository {
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
-		dsn := dbtest.Postgres(t, postgres.Migrations())
-		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
-	}
-	countingtest.Exercise(t, open)
+		dsn := dbtest.PgBouncer(t, dbtest.Postgres(t, postgres.Migrations()), 4)
+		s, _ := openSeen(t, dsn, sqldb.PoolerTransaction, 2*time.Second)
+		return s
+	})
 }
 
 // lock locks a row in another transaction.
@@ -158,7 +139,7 @@ func wantValue(t *testing.T, s *replica, id counting.ItemID, want int64) {
 func TestWaitSeesTheNewValue(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a", "b")
 	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	var answers sync.WaitGroup
@@ -180,7 +161,7 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 func TestUncommittedDeleteAndInsert(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "going")
 	holder := apptest.Hold(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`)
 	holder.Execute(`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
@@ -198,48 +179,4 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 		t.Errorf("the delete was rolled back, but: %v", err)
 	}
 	wantValue(t, s, "going", 1)
-}
-
-// Groups of several replicas with overlapping keys: exact sums, consecutive
-// values, not one deadlock.
-func TestReplicasDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	apptest.WatchDeadlocks(t, dsn)
-	var replicas []*replica
-	for range 3 {
-		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
-	}
-	const items, callers, each = 40, 60, 50
-	ids := make([]counting.ItemID, items)
-	for i := range ids {
-		ids[i] = counting.ItemID(fmt.Sprintf("item-%02d", i))
-	}
-	mustCreate(t, replicas[0], ids...)
-
-	var mu sync.Mutex
-	values := make(map[int][]int64)
-	waittest.Together(t, callers, func(c int) error {
-		random := rand.New(rand.NewPCG(1, uint64(c)))
-		for range each {
-			k := random.IntN(items)
-			v, err := countingtest.Add(t.Context(), replicas[c%len(replicas)], ids[k], 1)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			values[k] = append(values[k], v)
-			mu.Unlock()
-		}
-		return nil
-	})
-	for k, id := range ids {
-		wantValue(t, replicas[0], id, int64(len(values[k])))
-		slices.Sort(values[k])
-		for i, v := range values[k] {
-			if v != int64(i+1) {
-				t.Fatalf("%s: value %d stands where %d should", id, v, i+1)
-			}
-		}
-	}
 }

@@ -1,3 +1,4 @@
+// Package app builds the events service. It is the only package that imports all others.
 package app
 
 import (
@@ -75,6 +76,8 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	return nil
 }
 
+const watchInterval = 10 * time.Second
+
 // common adds the parts that a server and a worker share: the store, its metrics, and the watch on the backlog.
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	db := databaseOf(cfg)
@@ -84,8 +87,13 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	}
 
 	m := metrics.New(c.Telemetry().Registry())
+	// Every replica and every worker counts them, so that the metrics are right even when no worker is left.
 	c.Repeat("backlog", time.Millisecond, watchInterval, "the pending events could not be counted",
-		func(ctx context.Context) error { return measure(ctx, s, m) })
+		func(ctx context.Context) error {
+			b, err := s.Backlog(ctx)
+			m.Backlog(b, err)
+			return err
+		})
 	c.Add(lifecycle.Part{Name: "group commit", Stop: s.Close})
 	return s, m, nil
 }

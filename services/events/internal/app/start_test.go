@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/chassis"
@@ -25,19 +23,5 @@ func TestStartNeedsOneRowOfStatus(t *testing.T) {
 		for _, kind := range []chassis.Service[app.Config]{app.Service(), app.Worker()} {
 			apptest.RefusesToStart(t, kind, dsn, tc[1])
 		}
-	}
-}
-
-func TestProgram(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, c := range app.Service().Program().Commands {
-		names = append(names, c.Name)
-		if err := c.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
-			t.Errorf("%s without an environment: %v", c.Name, err)
-		}
-	}
-	if !slices.Equal(names, []string{"serve", "migrate", "work"}) {
-		t.Errorf("the commands are %v", names)
 	}
 }

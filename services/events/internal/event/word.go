@@ -3,7 +3,7 @@ package event
 import (
 	_ "embed" // for the words
 	"math/rand/v2"
-	"strings"
+	"regexp"
 	"sync"
 )
 
@@ -12,14 +12,7 @@ var wordsFile string
 
 // words returns the lines of words.txt without its comments.
 var words = sync.OnceValue(func() []string {
-	var list []string
-	for line := range strings.Lines(wordsFile) {
-		line = strings.TrimSpace(line)
-		if line != "" && line[0] != '#' {
-			list = append(list, line)
-		}
-	}
-	return list
+	return regexp.MustCompile(`(?m)^[a-z]+$`).FindAllString(wordsFile, -1)
 })
 
 // RandomWord returns one of about four thousand English words, each equally likely.

@@ -86,6 +86,19 @@ func (s *Store) Count(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
+// Change runs a statement and returns an error unless it changed exactly want rows.
+func Change(ctx context.Context, s groupcommit.Session, want int, query string, args ...any) error {
+	result, err := s.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	got, err := result.RowsAffected()
+	if err == nil && got != int64(want) {
+		err = fmt.Errorf("the statement changed %d rows of %d: nothing is stored", got, want)
+	}
+	return err
+}
+
 // Backlog implements event.Queue.
 func (s *Store) Backlog(ctx context.Context) (b event.Backlog, err error) {
 	err = s.DB.GetContext(ctx, &b, s.queries.Backlog)

@@ -47,7 +47,8 @@ func New(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 
-	m.BacklogUnknown()
+	m.pending.Set(math.NaN())
+	m.distance.Set(math.NaN())
 	reg.MustRegister(m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed)
 	return m
 }
@@ -64,14 +65,12 @@ func (m *Metrics) FoundNothing() { m.empty.Inc() }
 // Failed implements worker.Observer.
 func (m *Metrics) Failed() { m.failed.Inc() }
 
-// Backlog records the pending events.
-func (m *Metrics) Backlog(b event.Backlog) {
-	m.pending.Set(float64(b.Pending))
-	m.distance.Set(float64(b.Distance))
-}
-
-// BacklogUnknown records that the pending events could not be counted.
-func (m *Metrics) BacklogUnknown() {
-	m.pending.Set(math.NaN())
-	m.distance.Set(math.NaN())
+// Backlog records the pending events, or NaN if err says that they could not be counted.
+func (m *Metrics) Backlog(b event.Backlog, err error) {
+	pending, distance := float64(b.Pending), float64(b.Distance)
+	if err != nil {
+		pending, distance = math.NaN(), math.NaN()
+	}
+	m.pending.Set(pending)
+	m.distance.Set(distance)
 }

@@ -3,12 +3,12 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/eventdb"
 )
 
 // The statements of a group. MySQL has no UPDATE ... RETURNING, so a SELECT locks the row of status first, as in the
@@ -33,7 +33,7 @@ func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Atte
 		return event.ErrStatus
 	}
 
-	if err := change(ctx, s, 1, takeIDsSQL, len(group)); err != nil {
+	if err := eventdb.Change(ctx, s, 1, takeIDsSQL, len(group)); err != nil {
 		return err
 	}
 
@@ -43,27 +43,11 @@ func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Atte
 		ids[i] = status[0] + int64(i) + 1
 		args = append(args, ids[i], sql.NullString{String: n.Value, Valid: !n.Pending})
 	}
-	if err := change(ctx, s, len(group), insertSQL+list("(?, ?)", len(group)), args...); err != nil {
+	if err := eventdb.Change(ctx, s, len(group), insertSQL+list("(?, ?)", len(group)), args...); err != nil {
 		return err
 	}
 
 	return a.Store(ctx, s, ids)
-}
-
-// change runs a statement and returns an error unless it changed exactly want rows.
-func change(ctx context.Context, s groupcommit.Session, want int, query string, args ...any) error {
-	result, err := s.ExecContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	got, err := result.RowsAffected()
-	if err != nil {
-		return err
-	}
-	if got != int64(want) {
-		return fmt.Errorf("the statement changed %d rows of %d: nothing is stored", got, want)
-	}
-	return nil
 }
 
 // list repeats item n times, separated by commas.

@@ -1,15 +1,10 @@
 package mysql_test
 
 import (
-	"context"
-	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
@@ -103,51 +98,4 @@ func TestKilledWorker(t *testing.T) {
 		return worked == 20
 	})
 	eventtest.WantWhole(t, db, "")
-}
-
-// TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once, and adds
-// and work go on.
-func TestServerKilled(t *testing.T) {
-	t.Parallel()
-	server, dsn := dbtest.MariaServer(t)
-	if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	var given, unknown, workedOK atomic.Int64
-	for range 4 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				_, err := s.Add(t.Context(), event.New{Pending: true})
-				if outcome, ours := sqldb.OutcomeOf(err); err == nil {
-					given.Add(1)
-				} else if ours && outcome == sqldb.Unknown {
-					unknown.Add(1)
-				}
-			}
-		})
-		all.Go(func() {
-			for ctx.Err() == nil {
-				if n, err := s.Work(t.Context(), 10, func(event.ID) string { return "x" }); err == nil {
-					workedOK.Add(int64(n))
-				}
-			}
-		})
-	}
-	waittest.Eventually(t, "some events", func() bool { return given.Load() > 50 && workedOK.Load() > 20 })
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	before, worked := given.Load(), workedOK.Load()
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	waittest.Eventually(t, "it goes on", func() bool { return given.Load() > before+50 && workedOK.Load() > worked+20 })
-	stop()
-	all.Wait()
-	if n := eventtest.WantWhole(t, db, ""); n < given.Load() || n > given.Load()+unknown.Load() {
-		t.Errorf("%d events, %d acknowledged, %d unknown", n, given.Load(), unknown.Load())
-	}
 }

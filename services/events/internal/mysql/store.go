@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -29,28 +30,24 @@ func Migrations() migrate.Source {
 type Store struct {
 	eventdb.Store
 
-	turns turns
+	next    atomic.Uint64 // selects the partition that the next claim reads
+	backlog atomic.Bool   // whether the last claim reached its limit
 }
 
 var _ event.Queue = (*Store)(nil)
 
-// queries read events. An id has one row, so LIMIT ends the scan at it.
-func queries() eventdb.Queries {
-	return eventdb.Queries{
-		Find:  `SELECT value FROM events WHERE id = ? LIMIT 1`,
+// New returns a store on the database of limits, whose schema must be migrated.
+func New(limits groupcommit.Limits) (*Store, error) {
+	base, err := eventdb.New(limits, eventdb.Queries{
+		Find:  `SELECT value FROM events WHERE id = ? LIMIT 1`, // an id has one row, at which LIMIT ends the scan
 		Count: `SELECT id FROM status`,
 		Backlog: `
 SELECT count(*) AS pending, coalesce((SELECT max(id) FROM status) - min(id) + 1, 0) AS distance
   FROM events
  WHERE value IS NULL`,
-	}
-}
-
-// New returns a store on the database of limits, whose schema must be migrated.
-func New(limits groupcommit.Limits) (*Store, error) {
-	base, err := eventdb.New(limits, queries(), eventdb.Config{Send: insertGroup, Transaction: true})
+	}, eventdb.Config{Send: insertGroup, Transaction: true})
 	s := &Store{Store: base}
-	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
+	s.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
 	return s, err
 }
 
@@ -60,12 +57,8 @@ func Check(ctx context.Context, db *sqldb.DB) error {
 	if err := eventdb.Check(ctx, db, "status"); err != nil {
 		return err
 	}
-	return checkBinlog(ctx, db)
-}
 
-// checkBinlog returns an error when the server would refuse every write: at READ COMMITTED InnoDB writes no statements
-// to the binary log (error 1665).
-func checkBinlog(ctx context.Context, db *sqldb.DB) error {
+	// At READ COMMITTED InnoDB writes no statements to the binary log (error 1665).
 	var refuses bool
 	if err := db.GetContext(ctx, &refuses, `SELECT @@log_bin AND @@binlog_format = 'STATEMENT'`); err != nil {
 		return err

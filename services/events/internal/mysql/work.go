@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 
@@ -30,12 +29,6 @@ func claimPartSQL(part uint64) string {
 
 // parts is the number of subpartitions that migrations/00002_events.sql creates.
 const parts = 64
-
-// turns selects the partition that the next claim reads.
-type turns struct {
-	next    atomic.Uint64
-	backlog atomic.Bool // whether the last claim reached its limit
-}
 
 // finishSQL returns the statement that stores the values of n claimed events, which moves them to the processed ones.
 // "value IS NULL" selects the partition and makes a repeat harmless; LIMIT ends the scan at the last of them.
@@ -68,7 +61,7 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 			args = append(args, id)
 		}
 
-		return change(ctx, tx, n, finishSQL(n), append(args, n)...)
+		return eventdb.Change(ctx, tx, n, finishSQL(n), append(args, n)...)
 	})
 	if err != nil && !errors.Is(err, eventdb.ErrNothing) {
 		return 0, err
@@ -79,8 +72,8 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 // claim locks up to limit pending events and returns their ids. While there is a backlog it reads one partition, and
 // all of them only if that has too few.
 func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64, err error) {
-	if s.turns.backlog.Load() {
-		if err := tx.SelectContext(ctx, &ids, claimPartSQL(s.turns.next.Add(1)%parts), limit); err != nil {
+	if s.backlog.Load() {
+		if err := tx.SelectContext(ctx, &ids, claimPartSQL(s.next.Add(1)%parts), limit); err != nil {
 			return nil, err
 		}
 		if len(ids) == limit {
@@ -92,6 +85,6 @@ func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64,
 	}
 
 	err = tx.SelectContext(ctx, &ids, claimSQL, limit)
-	s.turns.backlog.Store(err == nil && len(ids) == limit)
+	s.backlog.Store(err == nil && len(ids) == limit)
 	return ids, err
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/lib/pq"
 
@@ -41,7 +42,11 @@ SELECT d.answers, coalesce((SELECT waited FROM taken), 0) AS waited
 
 // insertGroup sends a group: see groupcommit.Config.Send. All groups wait for the one row of status.
 func insertGroup(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []event.New) error {
-	if err := a.Run(ctx, s, insertSQL, len(group), pq.Array(values(group))); err != nil {
+	values := make([]sql.NullString, len(group)) // NULL for a pending event
+	for i, n := range group {
+		values[i] = sql.NullString{String: n.Value, Valid: !n.Pending}
+	}
+	if err := a.Run(ctx, s, insertSQL, len(group), pq.Array(values)); err != nil {
 		return err
 	}
 	if string(a.Answers) == "[]" {

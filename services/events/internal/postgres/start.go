@@ -33,10 +33,7 @@ func (p *startingPoint) reset() { p.page.Store(nil) }
 
 // move makes the next claim begin at the page of a ctid, "(page,line)". Other workers may have claimed a part of it.
 func (p *startingPoint) move(place string) {
-	page, _, ok := strings.Cut(place, ",")
-	if !ok {
-		return
-	}
+	page, _, _ := strings.Cut(place, ",")
 	page += ",0)"
 	p.page.Store(&page)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 
 	"github.com/rowlock/rowlock/platform/groupcommit"
@@ -41,32 +40,18 @@ type Store struct {
 
 var _ event.Queue = (*Store)(nil)
 
-// queries read events. An id has one row, so LIMIT ends the scan at it.
-func queries() eventdb.Queries {
-	return eventdb.Queries{
-		Find:  `SELECT value FROM events.events WHERE id = $1 LIMIT 1`,
+// New returns a store on the database of limits, whose schema must be migrated.
+func New(limits groupcommit.Limits) (*Store, error) {
+	s, err := eventdb.New(limits, eventdb.Queries{
+		Find:  `SELECT value FROM events.events WHERE id = $1 LIMIT 1`, // an id has one row, at which LIMIT ends the scan
 		Count: `SELECT id FROM events.status`,
 		Backlog: `
 SELECT count(*) AS pending, coalesce((SELECT id FROM events.status) - min(id) + 1, 0) AS distance
   FROM events.events
  WHERE value IS NULL`,
-	}
-}
-
-// New returns a store on the database of limits, whose schema must be migrated.
-func New(limits groupcommit.Limits) (*Store, error) {
-	s, err := eventdb.New(limits, queries(), eventdb.Config{Send: insertGroup})
+	}, eventdb.Config{Send: insertGroup})
 	return &Store{Store: s}, err
 }
 
 // Check returns event.ErrStatus unless status holds exactly one row.
 func Check(ctx context.Context, db *sqldb.DB) error { return eventdb.Check(ctx, db, "events.status") }
-
-// values returns the group's values, NULL for a pending event.
-func values(group []event.New) []sql.NullString {
-	values := make([]sql.NullString, len(group))
-	for i, n := range group {
-		values[i] = sql.NullString{String: n.Value, Valid: !n.Pending}
-	}
-	return values
-}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -41,12 +40,6 @@ SELECT g.id, w.value
   FROM gone g
   JOIN worked w ON w.id = g.id`
 
-// claimed holds a row of claimSQL.
-type claimed struct {
-	ID    int64  `db:"id"`
-	Place string `db:"place"`
-}
-
 // Work implements event.Queue.
 func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string) (int, error) {
 	from := s.start.next()
@@ -70,7 +63,10 @@ func (s *Store) work(
 	ctx context.Context, limit int, from string, value func(event.ID) string,
 ) (n int, last string, err error) {
 	err = s.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		var rows []claimed
+		var rows []struct {
+			ID    int64  `db:"id"`
+			Place string `db:"place"`
+		}
 		err := tx.SelectContext(ctx, &rows, claimSQL, limit, from)
 		n = len(rows)
 		switch {
@@ -84,20 +80,9 @@ func (s *Store) work(
 		for i, r := range rows {
 			ids[i], places[i], values[i] = r.ID, r.Place, value(event.ID(r.ID))
 		}
-		result, err := tx.ExecContext(ctx, finishSQL, pq.Array(ids), pq.Array(places), pq.Array(values))
-		if err != nil {
-			return err
-		}
-		moved, err := result.RowsAffected()
-		if err != nil {
-			return err
-		}
-		if moved != int64(n) {
-			return fmt.Errorf("%d of %d claimed events were finished: nothing is stored", moved, n)
-		}
 
-		last = rows[n-1].Place
-		return nil
+		last = places[n-1]
+		return eventdb.Change(ctx, tx, n, finishSQL, pq.Array(ids), pq.Array(places), pq.Array(values))
 	})
 	if err != nil && !errors.Is(err, eventdb.ErrNothing) {
 		return 0, "", err

@@ -1,3 +1,4 @@
+// Package app builds the iidy service. It is the only package that imports all others.
 package app
 
 import (

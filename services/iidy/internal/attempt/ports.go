@@ -12,8 +12,6 @@ import (
 // it changed. A claim that is not "" limits a change to the items that it holds. The
 // suite attempttest.Exercise is the contract.
 type Repository interface {
-	Claimer
-
 	// Get returns the attempts of an item, or ErrNotFound.
 	Get(ctx context.Context, list List, item Item) (int64, error)
 	// Exists reports whether the list has an item.
@@ -39,10 +37,7 @@ type Repository interface {
 	) (int64, error)
 	// Abandon deletes the items with at least that many attempts.
 	Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error)
-}
 
-// Claimer leases items to workers.
-type Claimer interface {
 	// Claim takes up to count free items in byte order, for the time of the lease. It
 	// claims none when it returns ErrMemory.
 	Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error)

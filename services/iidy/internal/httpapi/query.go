@@ -25,15 +25,6 @@ const (
 	paramMinAttempts = "min_attempts"
 )
 
-// The values of action. Without it items are added.
-const (
-	actionIncrement = "increment"
-	actionDelete    = "delete"
-	actionClaim     = "claim"
-	actionExtend    = "extend"
-	actionRelease   = "release"
-)
-
 // query parses the parameters of a request's query; a body is never parsed as a form. Its methods keep the first
 // error, which end returns.
 type query struct {
@@ -43,9 +34,6 @@ type query struct {
 
 // readQuery refuses parameters that are repeated.
 func readQuery(r *http.Request) *query {
-	if r.URL.RawQuery == "" {
-		return new(query)
-	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return &query{err: problem.InvalidField.New("The query is not well formed.", problem.Cause(err))}

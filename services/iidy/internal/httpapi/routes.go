@@ -30,8 +30,8 @@ func Register(e *echo.Echo, service *attempt.Service, long httpserver.Allowance,
 	e.GET(list, h.route("progress", h.count))
 	e.GET(item, h.route("get", h.get))
 	e.POST(item, h.routeByAction("must be increment, or left out", map[string]operation{
-		"":              {"add", h.apply(attempt.Add)},
-		actionIncrement: {"increment", h.apply(attempt.Increment)},
+		"":          {"add", h.apply(attempt.Add)},
+		"increment": {"increment", h.apply(attempt.Increment)},
 	}))
 	e.POST("/iidy/v1/increment/lists/:list/:item", h.route("increment", h.apply(attempt.Increment)))
 	e.DELETE(item, h.route("delete", h.apply(attempt.Delete)))
@@ -39,12 +39,12 @@ func Register(e *echo.Echo, service *attempt.Service, long httpserver.Allowance,
 	const batch = batchPath + ":list"
 	e.GET(batch, h.route("page", h.page))
 	e.POST(batch, h.routeByAction("must be increment, delete, claim, extend or release, or left out", map[string]operation{
-		"":              {"add_batch", h.applyBatch(attempt.Add)},
-		actionIncrement: {"increment_batch", h.applyBatch(attempt.Increment)},
-		actionDelete:    {"delete_batch", h.deleteBatch},
-		actionClaim:     {"claim", h.claim},
-		actionExtend:    {"extend", h.extendClaim},
-		actionRelease:   {"release", h.releaseClaim},
+		"":          {"add_batch", h.applyBatch(attempt.Add)},
+		"increment": {"increment_batch", h.applyBatch(attempt.Increment)},
+		"delete":    {"delete_batch", h.deleteBatch},
+		"claim":     {"claim", h.claim},
+		"extend":    {"extend", h.extendClaim},
+		"release":   {"release", h.releaseClaim},
 	}))
 	e.POST("/iidy/v1/increment/batch/lists/:list", h.route("increment_batch", h.applyBatch(attempt.Increment)))
 	e.DELETE(batch, h.deleteBatchOrAbandon)

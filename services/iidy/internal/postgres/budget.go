@@ -33,8 +33,7 @@ type budget struct {
 // newBudget returns the budget of a replica with that many requests. running limits the concurrent statements that may
 // return a large text.
 func newBudget(requests, running int, m *metrics.Metrics) *budget {
-	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
-	return &budget{semaphore.NewWeighted(answerBudget), of(requests / largeAnswers), of(running), m}
+	return &budget{permits(answerBudget), permits(requests / largeAnswers), permits(running), m}
 }
 
 // read calls send, which runs a statement that returns a text of up to limit bytes, or only the size of a longer text,

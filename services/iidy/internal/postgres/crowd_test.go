@@ -35,8 +35,8 @@ func (s *source) Next() ([]byte, error) {
 
 func (s *source) Place() string { return "" }
 
-// Of the calls for a locked item, single or in batches, as many wait as there are places, and the others are refused.
-// All other calls go on: the batches that wait leave connections to others. Those that waited are applied.
+// Of the batches of a locked item as many wait as there are places, and the others are refused. All other calls go on:
+// the batches that wait leave connections to others. Those that waited are applied.
 func TestCallsForALockedItemHoldAShare(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -44,9 +44,6 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 		places int // spooled batches have an eighth of MAX_IN_FLIGHT, or one
 		call   func(*rig) (int64, error)
 	}{
-		"single": {places, func(r *rig) (int64, error) {
-			return r.Apply(r.Context(), attempt.Increment, list, "held", "")
-		}},
 		"batch": {places, func(r *rig) (int64, error) {
 			return r.ApplyBatch(r.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
 		}},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,31 +152,6 @@ func cutOnce(proxies []*faultproxy.Proxy, when faultproxy.When) (cuts func() int
 	return func() int { return count() - before }
 }
 
-// The sums of single changes and batches by two replicas are exact, on one list and on many, also while replies and
-// requests get lost: what is answered was applied once, and what is answered as not applied was not. No outcome is
-// unknown.
-func TestIncrementsAreExact(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, dsn string, proxies []*faultproxy.Proxy) {
-		t.Helper()
-		stores := []*rig{rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second), rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)}
-		for _, lists := range []int{1, 30} {
-			for _, p := range proxies {
-				p.CutEvery(7, faultproxy.AfterCommit, faultproxy.RST)
-				p.CutEvery(11, faultproxy.BeforeCommit, faultproxy.RST)
-				p.CutEvery(13, faultproxy.AfterStatement, faultproxy.RST)
-			}
-			incrementMany(t, stores, fmt.Sprintf("lossy%d", lists), lists, func() (cuts int) {
-				for _, p := range proxies {
-					p.StopCutting()
-					cuts += p.Cuts()
-				}
-				return cuts
-			})
-		}
-	})
-}
-
 // eventually is one for a coordinator that may find that its connections to workers were cut.
 func eventually[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 	t.Helper()
@@ -185,53 +159,6 @@ func eventually[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v 
 		return db.GetContext(t.Context(), &v, query, args...) == nil
 	})
 	return v
-}
-
-// incrementMany increments three items of each list from many callers, calls stop, which returns the number of cuts,
-// and compares the sum with the answers.
-func incrementMany(t *testing.T, stores []*rig, prefix string, lists int, stop func() (cuts int)) {
-	t.Helper()
-	const callers, rounds = 20, 30
-	items := []attempt.Item{"a", "b", "c"}
-	name := func(i int) attempt.List { return attempt.List(fmt.Sprintf("%s-%d", prefix, i%lists)) }
-	for i := range lists {
-		for sure := false; !sure; {
-			_, err := stores[0].ApplyBatch(t.Context(), attempt.Add, name(i), attempt.ItemsOf(items...), "")
-			sure = err == nil
-		}
-	}
-	var acknowledged atomic.Int64
-	waittest.Together(t, callers, func(c int) error {
-		for i := range rounds {
-			s, l, n := stores[c%len(stores)], name(c*rounds+i), int64(1)
-			var err error
-			if i%3 == 0 {
-				named := slices.Clone(items)
-				if c%2 == 0 {
-					slices.Reverse(named)
-				}
-				n = int64(len(named))
-				_, err = s.ApplyBatch(t.Context(), attempt.Increment, l, attempt.ItemsOf(named...), "")
-			} else {
-				_, err = s.Apply(t.Context(), attempt.Increment, l, items[i%len(items)], "")
-			}
-			if err == nil {
-				acknowledged.Add(n)
-			} else if outcome, ours := sqldb.OutcomeOf(err); !ours || outcome == sqldb.Unknown {
-				return err
-			}
-		}
-		return nil
-	})
-
-	if cuts := stop(); cuts == 0 {
-		t.Errorf("%s: nothing was cut: the test proved nothing", prefix)
-	}
-	const query = `SELECT sum(attempts) FROM iidy.lists WHERE starts_with(list, $1)`
-	sum := eventually[int64](t, stores[0].db, query, prefix+"-")
-	if sum != acknowledged.Load() || sum == 0 {
-		t.Errorf("%s: %d are stored, %d were acknowledged", prefix, sum, acknowledged.Load())
-	}
 }
 
 // Batches and long batches over the same items from both ends do not deadlock on a worker. They and single changes
@@ -281,46 +208,4 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 	if incremented.Load() == 0 {
 		t.Error("nothing was incremented: the test proved nothing")
 	}
-}
-
-// An item is claimed by one caller alone, who knows it, also when the replies of claims get lost.
-func TestLostClaims(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, dsn string, proxies []*faultproxy.Proxy) {
-		t.Helper()
-		stores := []*rig{rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second), rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)}
-		const items = 600
-		seed(t, stores[0].db, string(list), items)
-		for _, p := range proxies {
-			p.CutEvery(7, faultproxy.AfterCommit, faultproxy.RST)
-		}
-
-		var mu sync.Mutex
-		claimed := make(map[attempt.Item]int)
-		waittest.Together(t, 8, func(c int) error {
-			for {
-				l, err := stores[c%len(stores)].Claim(t.Context(), list, 5, time.Hour)
-				outcome, ours := sqldb.OutcomeOf(err)
-				switch {
-				case ours && outcome == sqldb.NotApplied: // lost three times
-					continue
-				case err != nil || l.Claim == "":
-					return err
-				}
-				mu.Lock()
-				for e := range l.Entries.All() {
-					claimed[e.Item]++
-				}
-				mu.Unlock()
-			}
-		})
-		for item, n := range claimed {
-			if n > 1 {
-				t.Errorf("%s was claimed %d times", item, n)
-			}
-		}
-		if len(claimed) != items {
-			t.Errorf("%d of %d items have a holder", len(claimed), items)
-		}
-	})
 }

@@ -33,19 +33,21 @@ type queue struct {
 }
 
 func newQueue(o Options) *queue {
-	of := func(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
 	conns := o.ungrouped()
 	return &queue{
-		options: o, conns: of(conns), patient: groupcommit.NewPatient(o.Limits, conns/2, longestTry),
-		long: of(o.BulkInFlight), uploads: of(o.Queue / waitingUploads),
+		options: o, conns: permits(conns), patient: groupcommit.NewPatient(o.Limits, conns/2, longestTry),
+		long: permits(o.BulkInFlight), uploads: permits(o.Queue / waitingUploads),
 	}
 }
 
+// permits returns n permits, at least one.
+func permits(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
+
 // acquire waits for a permit for so long.
-func acquire(ctx context.Context, permits *semaphore.Weighted, within time.Duration) error {
+func acquire(ctx context.Context, of *semaphore.Weighted, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := permits.Acquire(ctx, 1); err != nil {
+	if err := of.Acquire(ctx, 1); err != nil {
 		return errors.Join(attempt.ErrBusy, err)
 	}
 	return nil

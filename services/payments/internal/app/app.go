@@ -1,3 +1,4 @@
+// Package app builds the payments service. It is the only package that imports all others.
 package app
 
 import (
@@ -53,7 +54,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	tel := c.Telemetry()
-	observer := metrics.New(tel.Registry(), cfg.lease())
+	m := metrics.New(tel.Registry(), cfg.lease())
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
@@ -83,11 +84,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 
 	service := &payment.Service{
 		Repository: store, Processor: simulator,
-		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
+		Currencies: iso4217.Known(), Fingerprints: fingerprints, TTL: cfg.IdempotencyTTL,
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
+		Claimed: m.Claimed, Settled: m.Settled, Replayed: m.Replays.Inc, Conflict: m.Conflicts.Inc,
 	}
 
-	u := &upkeep{service: service, store: store, metrics: observer, retention: cfg.LedgerRetention, lease: cfg.lease()}
+	u := &upkeep{service: service, store: store, metrics: m, retention: cfg.LedgerRetention, lease: cfg.lease()}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
 		return errors.Join(simulator.Close(ctx), ledger.Close())
 	}}, lifecycle.Part{Name: "group commit", Stop: store.Close})

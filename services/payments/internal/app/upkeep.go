@@ -44,12 +44,8 @@ func (u *upkeep) reconcile(ctx context.Context) error {
 	}
 
 	n, err := u.store.Open(ctx, u.lease)
-	if err != nil {
-		u.metrics.UnsettledUnknown()
-		return errors.Join(failed, err)
-	}
-	u.metrics.Unsettled(n)
-	return failed
+	u.metrics.Unsettled(n, err)
+	return errors.Join(failed, err)
 }
 
 // inBatches calls work until it does less than a batch, and count with the number of each call.

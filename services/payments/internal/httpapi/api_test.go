@@ -44,7 +44,7 @@ func (p *ports) Pay(_ context.Context, key payment.Key, r payment.Request) (paym
 	return payment.Answer{Record: payment.Record{PaymentID: stored.ID, Receipt: receipt}, Replayed: p.replayed}, err
 }
 
-func (p *ports) Payment(context.Context, payment.ID) (payment.Payment, error) { return stored, p.err }
+func (p *ports) Find(context.Context, payment.ID) (payment.Payment, error) { return stored, p.err }
 
 func (p *ports) PaymentsOfRide(
 	_ context.Context, _ payment.RideID, after *payment.Position, limit int,

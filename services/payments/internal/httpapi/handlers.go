@@ -60,7 +60,7 @@ func (h handlers) GetPayment(c echo.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	p, err := h.payments.Payment(c.Request().Context(), parsed)
+	p, err := h.payments.Find(c.Request().Context(), parsed)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ const pathPayments = "/v1/payments"
 // Payments is the domain's service: see payment.Service.
 type Payments interface {
 	Pay(ctx context.Context, key payment.Key, r payment.Request) (payment.Answer, error)
-	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	Find(ctx context.Context, id payment.ID) (payment.Payment, error)
 	PaymentsOfRide(
 		ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
 	) ([]payment.Payment, *payment.Position, error)

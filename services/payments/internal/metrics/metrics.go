@@ -11,11 +11,11 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// Metrics implements payment.Observer.
+// Metrics counts what a replica does. Its methods, Replays and Conflicts are for payment.Service.
 type Metrics struct {
+	Replays, Conflicts prometheus.Counter
+
 	payments  *prometheus.CounterVec
-	replays   prometheus.Counter
-	conflicts prometheus.Counter
 	deleted   prometheus.Counter
 	ledger    prometheus.Counter
 	unsettled prometheus.Gauge
@@ -26,18 +26,16 @@ type Metrics struct {
 	opened map[*time.Time]bool // when each open claim was made
 }
 
-var _ payment.Observer = (*Metrics)(nil)
-
 // New registers the metrics. limit is the lifetime of a claim.
 func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payments_total", Help: "Stored payments.",
 		}, []string{"status"}),
-		replays: prometheus.NewCounter(prometheus.CounterOpts{
+		Replays: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_replays_total", Help: "Stored answers that were returned to a repeated request.",
 		}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+		Conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_conflicts_total", Help: "Requests refused because their key belongs to another request.",
 		}),
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
@@ -62,10 +60,10 @@ func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
 		m.payments.WithLabelValues(string(status))
 	}
-	m.UnsettledUnknown()
+	m.unsettled.Set(math.NaN())
 
 	reg.MustRegister(
-		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
+		m.payments, m.Replays, m.Conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_claims_open", Help: "Payments that this replica has claimed but not settled.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
@@ -81,16 +79,10 @@ func New(reg prometheus.Registerer, limit time.Duration) *Metrics {
 	return m
 }
 
-// Settled implements payment.Observer.
+// Settled counts a payment that was stored.
 func (m *Metrics) Settled(status payment.Status) { m.payments.WithLabelValues(string(status)).Inc() }
 
-// Replayed implements payment.Observer.
-func (m *Metrics) Replayed() { m.replays.Inc() }
-
-// Conflict implements payment.Observer.
-func (m *Metrics) Conflict() { m.conflicts.Inc() }
-
-// Claimed implements payment.Observer.
+// Claimed counts an open claim until ended is called.
 func (m *Metrics) Claimed() (ended func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,9 +115,12 @@ func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
 // LedgerDeleted counts n entries of the ledger that a cleanup removed.
 func (m *Metrics) LedgerDeleted(n int) { m.ledger.Add(float64(n)) }
 
-// UnsettledUnknown sets the gauge to NaN when the payments could not be counted. An old
-// figure, or the zero at the start, would look like an answer.
-func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
-
-// Unsettled sets the number of payments whose charge is unknown.
-func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }
+// Unsettled sets the number of payments whose charge is unknown, or NaN if err says that they could not be counted. An
+// old figure, or the zero at the start, would look like an answer.
+func (m *Metrics) Unsettled(n int, err error) {
+	unsettled := float64(n)
+	if err != nil {
+		unsettled = math.NaN()
+	}
+	m.unsettled.Set(unsettled)
+}

@@ -112,12 +112,7 @@ func brand(number string) string {
 // issuer returns the card scheme for the number's first digits (issuer ranges of ISO/IEC
 // 7812) and length, and whether the number is in such a range.
 func issuer(number string) (name string, issued bool) {
-	const leading = 4
-	prefix := 0
-	for i := range leading {
-		prefix = 10*prefix + int(number[i]-'0')
-	}
-
+	prefix, _ := strconv.Atoi(number[:4]) // these are digits
 	for _, r := range []struct {
 		from, to int
 		name     string

@@ -136,16 +136,3 @@ type Processor interface {
 	// ErrProcessorFault or ErrProcessorTimeout if the processor did not answer.
 	Find(ctx context.Context, c Charge) (Result, error)
 }
-
-// Observer counts events.
-type Observer interface {
-	// Claimed is called when a request has claimed its key; the returned function is called when
-	// the request ends.
-	Claimed() (ended func())
-	// Settled is called for each payment that is stored.
-	Settled(status Status)
-	// Replayed is called for each stored answer that is returned again.
-	Replayed()
-	// Conflict is called for each ErrKeyConflict.
-	Conflict()
-}

@@ -37,6 +37,9 @@ const (
 	FieldKey = "Idempotency-Key"
 )
 
+// letters are the upper-case ones.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // NewRequest checks the values; the error is an *InvalidError.
 func NewRequest(rideID, riderID string, amount int64, currency string, card Card) (Request, error) {
 	ride, err := NewRideID(rideID)
@@ -55,7 +58,7 @@ func NewRequest(rideID, riderID string, amount int64, currency string, card Card
 	if amount < 1 || amount > MaxAmount {
 		return Request{}, invalid(fieldAmount, "must be 1 to 1000000000000 minor units")
 	}
-	if len(currency) != 3 || strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+	if len(currency) != 3 || strings.Trim(currency, letters) != "" {
 		return Request{}, invalid(fieldCurrency, "must be three upper-case letters of ISO 4217")
 	}
 	return Request{RideID: ride, RiderID: riderID, Amount: amount, Currency: Currency(currency), Card: card}, nil
@@ -75,16 +78,13 @@ const holdsNumber = "must not hold a card number"
 // checkReference checks the rules of ride_id and rider_id, apart from the request's own
 // card number.
 func checkReference(field, s string) error {
-	const longest = 64
-	if s == "" || len(s) > longest {
+	const longest, allowed = 64, "abcdefghijklmnopqrstuvwxyz" + letters + "0123456789._:-"
+	switch {
+	case s == "" || len(s) > longest:
 		return invalid(field, "must have 1 to 64 characters")
-	}
-	for i := range len(s) {
-		if !isAlphanumeric(s[i]) && strings.IndexByte("._:-", s[i]) < 0 {
-			return invalid(field, "may contain only letters, digits and . _ : -")
-		}
-	}
-	if isCardNumber(s) {
+	case strings.Trim(s, allowed) != "":
+		return invalid(field, "may contain only letters, digits and . _ : -")
+	case isCardNumber(s):
 		return invalid(field, holdsNumber)
 	}
 	return nil
@@ -105,8 +105,4 @@ func NewKey(caller, value string) (Key, error) {
 		return Key{}, invalid(FieldKey, holdsNumber)
 	}
 	return Key{Caller: caller, Value: value}, nil
-}
-
-func isAlphanumeric(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -7,13 +7,21 @@ import (
 )
 
 // Service pays for rides and reads payments. It has no state, so any number of replicas may run. All of its fields are
-// required.
+// required. Find is the repository's.
 type Service struct {
-	Repository   Repository
+	Repository
+
 	Processor    Processor
 	Currencies   Currencies
 	Fingerprints *Fingerprints
-	Observer     Observer
+	// Claimed is called when a request has claimed its key; the returned function is called when the request ends.
+	Claimed func() (ended func())
+	// Settled is called for each payment that is stored.
+	Settled func(Status)
+	// Replayed is called for each stored answer that is returned again.
+	Replayed func()
+	// Conflict is called for each ErrKeyConflict.
+	Conflict func()
 	// TTL is the lifetime of a key.
 	TTL time.Duration
 	// Lease is the lifetime of a claim, longer than a charge takes.
@@ -33,17 +41,17 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 		return Answer{}, invalid(FieldKey, holdsNumber)
 	}
 
-	claimed, err := s.Repository.Claim(ctx, s.claim(key, r))
+	claimed, err := s.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.Observer.Conflict()
+		s.Conflict()
 		return Answer{}, err
 	case err != nil:
 		return Answer{}, err
 	case claimed.Record != nil:
 		return s.replay(*claimed.Record), nil
 	}
-	ended := s.Observer.Claimed()
+	ended := s.Claimed()
 	defer ended()
 	defer claimed.Leave()
 
@@ -55,16 +63,16 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	}
 
 	p := newPayment(claimed.Held, result)
-	record, fresh, err := s.Repository.Settle(ctx, claimed.Held, p)
+	record, fresh, err := s.Settle(ctx, claimed.Held, p)
 	switch {
 	case err != nil:
-		_ = s.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
+		_ = s.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
 		return Answer{}, err
 	case !fresh:
 		return s.replay(record), nil
 	}
 
-	s.Observer.Settled(p.Status)
+	s.Settled(p.Status)
 	return Answer{Record: record}, nil
 }
 
@@ -82,7 +90,7 @@ func (s *Service) claim(key Key, r Request) Claim {
 }
 
 func (s *Service) replay(r Record) Answer {
-	s.Observer.Replayed()
+	s.Replayed()
 	return Answer{Record: r, Replayed: true}
 }
 
@@ -103,12 +111,12 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	// takeover a charge of the earlier holder may be on its way.
 	switch {
 	case errors.Is(err, ErrKeyConflict):
-		s.Observer.Conflict()
-		_ = s.Repository.Drop(ctx, h)
+		s.Conflict()
+		_ = s.Drop(ctx, h)
 	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
-		_ = s.Repository.Drop(ctx, h)
+		_ = s.Drop(ctx, h)
 	default:
-		_ = s.Repository.GiveBack(ctx, h)
+		_ = s.GiveBack(ctx, h)
 	}
 
 	if expired != nil && errors.Is(err, ErrNotCharged) {
@@ -130,11 +138,6 @@ func newPayment(h Held, result Result) Payment {
 	return p
 }
 
-// Payment returns one payment, or ErrNotFound.
-func (s *Service) Payment(ctx context.Context, id ID) (Payment, error) {
-	return s.Repository.Find(ctx, id)
-}
-
 // PaymentsOfRide returns up to limit payments of a ride (1 to MaxPageSize), newest first, and the position after the
 // last of them, nil if there are no more. after is such a position, or nil for the first page.
 func (s *Service) PaymentsOfRide(
@@ -144,7 +147,7 @@ func (s *Service) PaymentsOfRide(
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
 
-	page, err := s.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
+	page, err := s.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}

@@ -54,7 +54,8 @@ type rig struct {
 
 func (r *rig) service(f *payment.Fingerprints) *payment.Service {
 	return &payment.Service{
-		Repository: r, Processor: processorOf{r}, Observer: r, Fingerprints: f, TTL: time.Hour, Lease: time.Minute,
+		Repository: r, Processor: processorOf{r}, Fingerprints: f, TTL: time.Hour, Lease: time.Minute,
+		Claimed: r.Claimed, Settled: r.Settled, Replayed: r.Replayed, Conflict: r.Conflict,
 		Currencies: func(c payment.Currency) bool { return c == "EUR" },
 	}
 }
@@ -190,25 +191,17 @@ func TestEndOfAClaim(t *testing.T) {
 	}
 }
 
-// A holder whose claim was taken over answers what is stored.
-func TestFencedHolder(t *testing.T) {
+// A holder whose claim was taken over answers what is stored. A settlement in doubt gives the claim back, so that a
+// repeat need not wait for it to run out.
+func TestSettlementThatIsNotTheFirst(t *testing.T) {
 	t.Parallel()
-	r := &rig{fenced: true}
-	a, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t))
-	if err != nil || !a.Replayed || a.PaymentID != "stored" {
-		t.Errorf("%+v, %v", a, err)
+	for event, r := range map[string]*rig{"replayed": {fenced: true}, "given back": {doubt: payment.ErrOutcomeUnknown}} {
+		a, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t))
+		if !errors.Is(err, r.doubt) || r.fenced && (!a.Replayed || a.PaymentID != "stored") {
+			t.Errorf("%s: %+v, %v", event, a, err)
+		}
+		r.wantEvents(t, "claimed", event, "left", "ended")
 	}
-	r.wantEvents(t, "claimed", "replayed", "left", "ended")
-}
-
-// A settlement in doubt gives the claim back, so that a repeat need not wait for it to run out.
-func TestSettlementInDoubt(t *testing.T) {
-	t.Parallel()
-	r := &rig{doubt: payment.ErrOutcomeUnknown}
-	if _, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t)); !errors.Is(err, r.doubt) {
-		t.Errorf("got %v, want %v", err, r.doubt)
-	}
-	r.wantEvents(t, "claimed", "given back", "left", "ended")
 }
 
 // Reconciling settles what the processor knows, asks again about what it does not, until the record's life is over, and

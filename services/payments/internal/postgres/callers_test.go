@@ -18,16 +18,6 @@ func of(caller, key string) payment.Claim {
 	return c
 }
 
-// settle pays a claim, and returns the processor's key that was charged.
-func settle(t *testing.T, r replica, c payment.Claim) (charged string, fresh bool, err error) {
-	t.Helper()
-	_, fresh, err = paymenttest.Settle(t.Context(), r, c, func(h payment.Held) (payment.Payment, error) {
-		charged = h.ProcessorKey
-		return paymenttest.NewPayment(h), nil
-	})
-	return charged, fresh, err
-}
-
 // Claims of several callers with one key are found by reconcile, settled under their own processor's keys, and expire.
 func TestClaimsOfCallersAreReconciled(t *testing.T) {
 	t.Parallel()
@@ -63,8 +53,8 @@ func TestClaimsOfCallersAreReconciled(t *testing.T) {
 		t.Errorf("%d expired records were deleted, %v, want 2", n, err)
 	}
 	// The payment counts: the next life of the key has another processor's key.
-	next, fresh, err := settle(t, r, of("taxi", "k"))
-	if !fresh || err != nil || next != payment.ProcessorKey(payment.Key{Caller: "taxi", Value: "k"}, 1) {
-		t.Errorf("%s, fresh %t, %v", next, fresh, err)
+	next, err := r.Claim(t.Context(), of("taxi", "k"))
+	if want := payment.ProcessorKey(payment.Key{Caller: "taxi", Value: "k"}, 1); next.Held.ProcessorKey != want {
+		t.Errorf("%+v, %v, want the processor's key %s", next, err, want)
 	}
 }

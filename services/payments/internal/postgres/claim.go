@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/lib/pq"
 
@@ -33,20 +32,12 @@ func (b bid) size() int {
 	return others + len(b.Key.Value) + len(b.Key.Caller)
 }
 
-// reply is the answer to a bid. One member is set: the claim, the record of another request, or the number of payments
-// stored under the key if the bid had another number.
+// reply is the answer to a bid. One member is set: the key, by a new claim or one taken over, the record of another
+// request, or the number of payments stored under the key if the bid had another number.
 type reply struct {
-	claim   *claim
+	held    *payment.Held
 	record  *record
 	earlier int
-}
-
-// claim is a new claim, or one taken over from another request.
-type claim struct {
-	caller       string // of the record
-	processorKey string
-	now          time.Time
-	takenOver    bool
 }
 
 // Claim implements payment.Repository. While another request with the same content holds the key, the bid waits in the
@@ -58,8 +49,12 @@ func (s *Store) Claim(ctx context.Context, c payment.Claim) (payment.Claimed, er
 		switch {
 		case err != nil:
 			return payment.Claimed{}, err
-		case r.claim != nil:
-			return s.hold(c, *r.claim), nil
+		case r.held != nil:
+			if r.held.TakenOver {
+				s.options.Contention.Conflict(contention.TakenOver)
+			}
+			failpoint.Hit(failpoint.Claimed)
+			return payment.Claimed{Held: *r.held, Leave: func() { s.claims.Freed(c.Key) }}, nil
 		case r.record == nil:
 			b.earlier = r.earlier
 			continue
@@ -84,8 +79,8 @@ func (s *Store) bid(ctx context.Context, b bid) (reply, error) {
 	if errors.Is(err, groupcommit.ErrUnknown) {
 		// The client left while the bid was under way. If the bid has made a claim, the payment must follow.
 		r, err = s.claims.Do(context.WithoutCancel(ctx), b)
-		if r.claim != nil {
-			r.claim.takenOver = true // perhaps from the first sending
+		if r.held != nil {
+			r.held.TakenOver = true // perhaps from the first sending
 		}
 	}
 
@@ -93,21 +88,6 @@ func (s *Store) bid(ctx context.Context, b bid) (reply, error) {
 		return reply{}, payment.ErrProcessing
 	}
 	return r, sqldb.AsNotApplied(err)
-}
-
-// hold returns a new claim to its holder.
-func (s *Store) hold(c payment.Claim, made claim) payment.Claimed {
-	if made.takenOver {
-		s.options.Contention.Conflict(contention.TakenOver)
-	}
-	failpoint.Hit(failpoint.Claimed)
-	return payment.Claimed{
-		Held: payment.Held{
-			Key: payment.Key{Caller: made.caller, Value: c.Key.Value}, ClaimID: c.ID, ProcessorKey: made.processorKey,
-			Terms: c.Terms, Now: made.now.UTC(), TakenOver: made.takenOver,
-		},
-		Leave: func() { s.claims.Freed(c.Key) },
-	}
 }
 
 // expired is the condition that a record has expired, so that its key counts as new.
@@ -261,7 +241,10 @@ type claimRow struct {
 func (r claimRow) reply(b bid) *reply {
 	switch {
 	case r.Claimed.Valid:
-		return &reply{claim: &claim{r.Place, r.ProcessorKey.String, r.Claimed.Time, r.TakenOver}}
+		return &reply{held: &payment.Held{
+			Key: payment.Key{Caller: r.Place, Value: b.Key.Value}, ClaimID: b.ID, ProcessorKey: r.ProcessorKey.String,
+			Terms: b.Terms, Now: r.Claimed.Time.UTC(), TakenOver: r.TakenOver,
+		}}
 	case r.Found:
 		return &reply{record: &r.record}
 	case r.Stored.Valid && r.Stored.Int64 != int64(b.earlier):

@@ -37,7 +37,7 @@ func (s *Store) ClaimGroup(
 		switch {
 		case r == nil:
 			wait = append(wait, group[i].Key.Value)
-		case r.claim != nil:
+		case r.held != nil:
 			claimed = append(claimed, group[i].Key.Value)
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Store) ClaimAgain(ctx context.Context, c payment.Claim) (takenOver bool
 		replies, err = sendClaims(ctx, tx, &a, []bid{{Claim: c, same: c.Fingerprint.Sum}})
 		return err
 	})
-	return err == nil && replies[0] != nil && replies[0].claim != nil && replies[0].claim.takenOver, err
+	return err == nil && replies[0] != nil && replies[0].held != nil && replies[0].held.TakenOver, err
 }
 
 // ClaimSQL returns the statement of claims that are named or not.

@@ -36,7 +36,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
-		ApplicationName: "payments", Contention: waits.Metrics, Session: session(pooler),
+		ApplicationName: "payments", Contention: waits.Metrics, Session: sqldb.PlannedOnce(),
 	}, prometheus.NewRegistry())
 	if o.LockWait == 0 {
 		o.LockWait = 10 * time.Second
@@ -114,11 +114,3 @@ const rowOf = `INSERT INTO payments.idempotency_records
 	 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at, created_at)
 	VALUES ($1, 'PROCESSING', sha256(convert_to($1, 'UTF8')), 'test', gen_random_uuid(), now() + interval '1h', 'x', 'r',
 	 'r', 1, 'EUR', 'visa', '4242', 12, 2030, now() + interval '1h', now())`
-
-// session returns the settings that a session has without a pooler.
-func session(pooler sqldb.Pooler) map[string]string {
-	if pooler != sqldb.PoolerNone {
-		return nil
-	}
-	return sqldb.PlannedOnce()
-}

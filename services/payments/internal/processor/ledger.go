@@ -36,15 +36,6 @@ func (e entry) size() int {
 	return len(e.Key) + len(e.Card) + len(e.Ride) + len(e.Version) + others
 }
 
-// newLedger returns the way to the simulator's table payments.processor_charges, which enters an entry or returns the
-// existing one of its key. Entries are never changed. Concurrent charges share one statement.
-func newLedger(limits groupcommit.Limits) (*groupcommit.Committer[string, entry, entry], error) {
-	return groupcommit.New(groupcommit.Config[string, entry, entry]{
-		Limits: limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
-		Repeat: sendEntries,
-	})
-}
-
 const readSQL = `
 SELECT processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version,
        coalesce(decline_code, '') AS decline_code
@@ -74,9 +65,9 @@ SELECT e.processor_key, e.amount, e.currency, e.card, e.ride, e.version, nullif(
 ON CONFLICT (processor_key) DO NOTHING
 RETURNING processor_key`
 
-// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters the new ones and reads the others in a
-// later snapshot, which has every entry that was in the way. If a group repeats a key, the later entries get the first
-// one. An entry that was removed meanwhile waits for the next sending.
+// sendEntries sends a group of entries: see groupcommit.Config.Repeat. It enters the new ones. If some are not, it
+// reads all in a later snapshot, which has every entry that was in the way. If a group repeats a key, the later entries
+// get the first one. An entry that was removed meanwhile waits for the next sending.
 func sendEntries(
 	ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []entry,
 ) ([]*entry, error) {
@@ -96,30 +87,25 @@ func sendEntries(
 		return nil, err
 	}
 
-	var others []string
+	found := make(map[string]*entry)
+	if len(entered) < n {
+		var there []entry
+		if err := s.SelectContext(ctx, &there, readSQL, keys); err != nil {
+			return nil, err
+		}
+		for _, e := range there {
+			found[e.Key] = &e
+		}
+	}
+
 	answers := make([]*entry, n)
-	for i, key := range keys {
-		if at := slices.Index(entered, key); at >= 0 {
+	for i, e := range group {
+		answers[i] = found[e.Key]
+		if at := slices.Index(entered, e.Key); at >= 0 { // by the first request of the key
 			entered = slices.Delete(entered, at, at+1)
-			fresh := group[i]
-			fresh.Fresh = true
-			answers[i] = &fresh
-		} else {
-			others = append(others, key)
+			e.Fresh = true
+			answers[i] = &e
 		}
 	}
-	if len(others) == 0 {
-		return answers, nil
-	}
-
-	var there []entry
-	err = s.SelectContext(ctx, &there, readSQL, pq.StringArray(others))
-
-	for i, key := range keys {
-		at := slices.IndexFunc(there, func(e entry) bool { return e.Key == key })
-		if at >= 0 && answers[i] == nil {
-			answers[i] = &there[at]
-		}
-	}
-	return answers, err
+	return answers, nil
 }

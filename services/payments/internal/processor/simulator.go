@@ -38,6 +38,8 @@ type Options struct {
 
 // Simulator implements payment.Processor on a durable ledger.
 type Simulator struct {
+	// ledger enters an entry into the table payments.processor_charges, or returns the existing one of its key. Entries
+	// are never changed. Concurrent charges share one statement.
 	ledger       *groupcommit.Committer[string, entry, entry]
 	fingerprints *payment.Fingerprints
 	options      Options
@@ -48,8 +50,11 @@ var _ payment.Processor = (*Simulator)(nil)
 
 // New returns a simulator.
 func New(fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
-	l, err := newLedger(o.Limits)
-	return &Simulator{ledger: l, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
+	ledger, err := groupcommit.New(groupcommit.Config[string, entry, entry]{
+		Limits: o.Limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
+		Repeat: sendEntries,
+	})
+	return &Simulator{ledger: ledger, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
 }
 
 // Close drops the charges that still wait for the latency, as a crash would, and waits for the others. It must be
@@ -153,28 +158,17 @@ func (s *Simulator) entryOf(c payment.Charge) entry {
 	card, ride := s.fingerprints.Of(c.Card.Canonical()), s.fingerprints.Of(payment.CanonicalRide(c.RideID, c.RiderID))
 	return entry{
 		Key: c.Key, Amount: c.Amount, Currency: string(c.Currency), Card: card.Sum, Ride: ride.Sum, Version: card.Version,
-		DeclineCode: decline(c.Card),
+		DeclineCode: map[string]string{
+			cardDeclined: "card_declined", insufficientFunds: "insufficient_funds",
+		}[c.Card.Number.Reveal()],
 	}
-}
-
-// decline returns the issuer's reason to decline, "" for a card that is charged.
-func decline(c payment.Card) string {
-	switch c.Number.Reveal() {
-	case cardDeclined:
-		return "card_declined"
-	case insufficientFunds:
-		return "insufficient_funds"
-	}
-	return ""
 }
 
 // pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first or the
 // simulator is closed.
 func (s *Simulator) pause(ctx context.Context) error {
 	latency := s.options.Latency
-	if s.options.LatencyMax > latency {
-		latency += rand.N(s.options.LatencyMax - latency)
-	}
+	latency += rand.N(max(s.options.LatencyMax-latency, 1)) // nothing unless LatencyMax is longer
 	if latency <= 0 {
 		return nil
 	}

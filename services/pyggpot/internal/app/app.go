@@ -1,3 +1,4 @@
+// Package app builds the pyggpot service. It is the only package that imports all others.
 package app
 
 import (
@@ -50,7 +51,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	server.AllowHTTP2()
 	server.Stream(httpapi.Streams()...)
-	return httpapi.Register(server.Echo(), pot.NewService(store), httpapi.Options{
+	return httpapi.Register(server.Echo(), &pot.Service{Repository: store}, httpapi.Options{
 		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(),
 	}, c.Operations())
 }

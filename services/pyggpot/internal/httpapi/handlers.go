@@ -75,37 +75,41 @@ var _ coinconnect.CoinHandler = coins{}
 func (h coins) AddCoins(
 	ctx context.Context, r *connect.Request[coin.AddCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {
-	return coinsAnswer(h.Add(ctx, pot.ID(r.Msg.GetPotId()), fromCoins(r.Msg.GetCoins())))
+	return coinsAnswer(h.Change(ctx, pot.Change{Pot: pot.ID(r.Msg.GetPotId()), Add: fromCoins(r.Msg.GetCoins())}))
 }
 
-// RemoveCoins removes coins from a pot.
+// RemoveCoins removes coins from a pot: of each kind the wanted number or all that the pot has, then count of the
+// others at random or all.
 func (h coins) RemoveCoins(
 	ctx context.Context, r *connect.Request[coin.RemoveCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {
-	return coinsAnswer(h.Remove(ctx, pot.ID(r.Msg.GetPotId()), fromCoins(r.Msg.GetCoins()), int64(r.Msg.GetCount())))
+	return coinsAnswer(h.Change(ctx, pot.Change{
+		Pot: pot.ID(r.Msg.GetPotId()), Take: fromCoins(r.Msg.GetCoins()), Draw: int64(r.Msg.GetCount()),
+	}))
 }
 
-func coinsAnswer(list []pot.Coins, err error) (*connect.Response[coin.CoinsListResponse], error) {
+func coinsAnswer(moved pot.Contents, err error) (*connect.Response[coin.CoinsListResponse], error) {
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&coin.CoinsListResponse{Coins: toCoins(list)}), nil
+	return connect.NewResponse(&coin.CoinsListResponse{Coins: toCoins(moved)}), nil
 }
 
-// fromCoins returns the coins of a request that has passed the contract's rules.
-func fromCoins(list []*coin.Coins) []pot.Coins {
-	coins := make([]pot.Coins, len(list))
-	for i, c := range list {
-		coins[i] = pot.Coins{Kind: pot.Kind(c.GetKind()), Count: int64(c.GetCount())}
+// fromCoins returns the coins of a request that has passed the contract's rules. Several entries may have the same
+// kind.
+func fromCoins(list []*coin.Coins) pot.Contents {
+	sum := make(pot.Contents, len(list))
+	for _, c := range list {
+		sum[pot.Kind(c.GetKind())] += int64(c.GetCount())
 	}
-	return coins
+	return sum
 }
 
-// toCoins returns the coins of an answer. A count never exceeds the size of a pot.
-func toCoins(coins []pot.Coins) []*coin.Coins {
-	list := make([]*coin.Coins, len(coins))
-	for i, c := range coins {
-		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)}
+// toCoins returns the coins of an answer, kinds ascending. A count never exceeds the size of a pot.
+func toCoins(coins pot.Contents) []*coin.Coins {
+	list := make([]*coin.Coins, 0, len(coins))
+	for _, c := range coins.List() {
+		list = append(list, &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)})
 	}
 	return list
 }
@@ -114,6 +118,6 @@ func toCoins(coins []pot.Coins) []*coin.Coins {
 func toPot(p pot.Pot) *potpb.PotResponse {
 	return &potpb.PotResponse{
 		PotId: int32(p.ID), PotName: p.Name, MaxCoins: p.MaxCoins, CreateTime: timestamppb.New(p.CreateTime),
-		Coins: toCoins(p.Contents.List()),
+		Coins: toCoins(p.Contents),
 	}
 }

@@ -151,8 +151,10 @@ func (i *interceptor) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 		returned := false
 		defer func() {
-			if !returned {
-				failPanicked(ctx)
+			if !returned { // a panic, which continues to the server; otelconnect does not fail its span
+				span := trace.SpanFromContext(ctx)
+				span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
+				span.SetStatus(codes.Error, "")
 			}
 		}()
 		answer, err := i.serve(ctx, request, next)
@@ -187,12 +189,4 @@ func (i *interceptor) serve(
 		defer end(&err)
 	}
 	return next(ctx, request)
-}
-
-// failPanicked fails the span of a call that panics, which otelconnect does not do. The panic continues to the server,
-// which logs it and answers.
-func failPanicked(ctx context.Context) {
-	span := trace.SpanFromContext(ctx)
-	span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
-	span.SetStatus(codes.Error, "")
 }

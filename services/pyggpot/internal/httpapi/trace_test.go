@@ -56,7 +56,7 @@ func traced(t *testing.T, r pot.Repository) (base string, spans *tracetest.SpanR
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = httpapi.Register(server.Echo(), pot.NewService(r), httpapi.Options{
+	err = httpapi.Register(server.Echo(), &pot.Service{Repository: r}, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	}, nil)
 	if err != nil {

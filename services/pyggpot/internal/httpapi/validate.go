@@ -25,22 +25,19 @@ func newValidator() (protovalidate.Validator, error) {
 	return v, nil
 }
 
-// validate returns the rules of the contract that a request breaks.
-func validate(v protovalidate.Validator, request any) error {
-	err := v.Validate(request.(proto.Message)) //nolint:errcheck // Connect's requests are messages
-	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
-		return violationsOf(broken)
-	}
-	return err
-}
-
 // violationsError names the fields that break a rule, without their values.
 type violationsError struct{ *errdetails.BadRequest }
 
-// violationsOf returns the violations of a validation error.
-func violationsOf(err *protovalidate.ValidationError) violationsError {
+// validate returns a violationsError for the rules of the contract that a request breaks.
+func validate(v protovalidate.Validator, request any) error {
+	err := v.Validate(request.(proto.Message)) //nolint:errcheck // Connect's requests are messages
+	broken, ok := errors.AsType[*protovalidate.ValidationError](err)
+	if !ok {
+		return err
+	}
+
 	bad := &errdetails.BadRequest{}
-	for _, v := range err.Violations {
+	for _, v := range broken.Violations {
 		field, rule := protovalidate.FieldPathString(v.Proto.GetField()), v.Proto.GetRuleId()
 		if field == "" { // a rule of a whole message is named after the field at fault
 			field, _, _ = strings.Cut(rule, ".")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/groupcommit"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
@@ -225,33 +223,4 @@ func TestReleaseWaitsForAnothersTry(t *testing.T) {
 	other.Rollback()
 	<-done
 	wantTotal(t, db, 0)
-}
-
-// TestABadPotFailsAlone: of a group of pots, one that is not there, one that is full, and one that would violate a
-// constraint fail alone.
-func TestABadPotFailsAlone(t *testing.T) {
-	t.Parallel()
-	r, db, _ := open(t)
-	const pots, bad, missing, full = 7, 2, 4, 5
-	var ids [pots]pot.ID
-	for i := range ids {
-		ids[i] = mustCreate(t, r, "pot-"+strconv.Itoa(i), 10)
-	}
-	ids[missing] = 1000
-	apptest.Execute(t, db, `ALTER TABLE pyggpot.coin ADD CHECK (pot_id <> `+strconv.Itoa(int(ids[bad]))+`)`)
-	waittest.Together(t, 3*pots, func(i int) error {
-		n := int64(1)
-		if i%pots == full {
-			n = 11
-		}
-		err := r.add(t, ids[i%pots], n)
-		switch want := map[int]error{missing: pot.ErrNotFound, full: pot.ErrFull}[i%pots]; {
-		case i%pots == bad && err == nil:
-			return errors.New("a constraint was violated")
-		case i%pots != bad && !errors.Is(err, want):
-			return err
-		}
-		return nil
-	})
-	wantTotal(t, db, 3*(pots-3))
 }

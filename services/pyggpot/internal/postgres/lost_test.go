@@ -90,25 +90,3 @@ func TestALostReleaseIsSentAgain(t *testing.T) {
 	}
 	wantTotal(t, db, 0)
 }
-
-// TestLostReplyOfANewPot: the reply to the COMMIT of a new pot is lost. Its caller gets the pot.
-func TestLostReplyOfANewPot(t *testing.T) {
-	t.Parallel()
-	direct, _, dsn := open(t)
-	proxy := faultproxy.New(t, dsn)
-	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
-	proxy.Cut(faultproxy.AfterCommit, faultproxy.RST, faultproxy.Times(2))
-	for i := range 2 {
-		made, err := r.Create(t.Context(), fmt.Sprint("new ", i), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := direct.Find(t.Context(), made.ID)
-		if err != nil || found.Name != made.Name || found.MaxCoins != 10 || !found.CreateTime.Equal(made.CreateTime) {
-			t.Errorf("made %+v, found %+v (%v)", made, found, err)
-		}
-	}
-	if proxy.Cuts() != 2 {
-		t.Errorf("%d cuts, want 2", proxy.Cuts())
-	}
-}

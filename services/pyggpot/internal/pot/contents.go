@@ -25,15 +25,6 @@ type Coins struct {
 // bits and are few, so no sum overflows.
 type Contents map[Kind]int64
 
-// Sum returns coins by kind; several entries may have the same kind.
-func Sum(coins []Coins) Contents {
-	sum := make(Contents, len(coins))
-	for _, c := range coins {
-		sum[c.Kind] += c.Count
-	}
-	return sum
-}
-
 // Total returns the number of coins.
 func (c Contents) Total() int64 {
 	var total int64

@@ -6,11 +6,8 @@ import (
 )
 
 // Service serves requests that follow the contract's rules, which the adapter checks. It has no state, so any number of
-// replicas may run. Create, Find and FindByName are the repository's.
+// replicas may run. Create, Find, FindByName and Change are the repository's.
 type Service struct{ Repository }
-
-// NewService returns the domain's service.
-func NewService(r Repository) *Service { return &Service{r} }
 
 const (
 	// defaultPageSize is the number of pots on a page when the request names none.
@@ -34,25 +31,4 @@ func (s *Service) List(ctx context.Context, page, size int32) (pots []Pot, total
 		err = ErrOutOfRange
 	}
 	return nil, total, err
-}
-
-// Add adds coins to a pot and returns them, kinds ascending, each once. After ErrFull, ErrNotFound, ErrLocked or
-// ErrTimeOver nothing was changed.
-func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error) {
-	return s.change(ctx, Change{Pot: id, Add: Sum(coins)})
-}
-
-// Remove removes coins from a pot: of each kind the wanted number or all that the pot has, then count of the others at
-// random or all. It returns the removed coins, kinds ascending, each once. After ErrNotFound, ErrLocked or ErrTimeOver
-// nothing was changed.
-func (s *Service) Remove(ctx context.Context, id ID, wanted []Coins, count int64) ([]Coins, error) {
-	return s.change(ctx, Change{Pot: id, Take: Sum(wanted), Draw: count})
-}
-
-func (s *Service) change(ctx context.Context, c Change) ([]Coins, error) {
-	moved, err := s.Change(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return moved.List(), nil
 }

@@ -12,68 +12,53 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// onePot is a repository with one pot that no other caller changes, and which keeps the page that was asked for.
-type onePot struct {
+// listed is a repository which keeps the page that was asked for.
+type listed struct {
 	pot.Repository
 
-	pot           pot.Pot
 	total         int64
 	limit, offset int64
 }
 
-func (r *onePot) Change(_ context.Context, c pot.Change) (pot.Contents, error) {
-	after, answer := r.pot.Apply(c, rand.NewChaCha8([32]byte{1}))
-	r.pot.Contents = after
-	if answer.Full {
-		return nil, pot.ErrFull
-	}
-	return answer.Moved, nil
-}
-
-func (r *onePot) List(_ context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
+func (r *listed) List(_ context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
 	r.limit, r.offset = limit, offset
 	return nil, r.total, nil
 }
 
-func coins(pairs ...int64) (list []pot.Coins) {
-	for pair := range slices.Chunk(pairs, 2) {
-		list = append(list, pot.Coins{Kind: pot.Kind(pair[0]), Count: pair[1]})
-	}
-	return list
+func contents(bronze, silver, gold int64) pot.Contents {
+	return pot.Contents{pot.Bronze: bronze, pot.Silver: silver, pot.Gold: gold}
 }
 
-func TestAddAndRemove(t *testing.T) {
+func TestApply(t *testing.T) {
 	t.Parallel()
-	r := &onePot{pot: pot.Pot{MaxCoins: 100}}
-	s := pot.NewService(r)
+	p := pot.Pot{MaxCoins: 100}
 	for _, tt := range []struct {
-		name   string
-		add    []pot.Coins
-		remove []pot.Coins
-		count  int64
-		want   []pot.Coins
-		err    error
-		after  []pot.Coins
+		name        string
+		change      pot.Change
+		moved, left pot.Contents
+		full        bool
 	}{
-		{"kinds are summed", coins(100, 1, 1, 50, 100, 2), nil, 0, coins(1, 50, 100, 3), nil, coins(1, 50, 100, 3)},
-		{"one too many", coins(10, 40, 1, 8), nil, 0, nil, pot.ErrFull, coins(1, 50, 100, 3)},
-		{"far too many", slices.Repeat(coins(10, math.MaxInt32), 100), nil, 0, nil, pot.ErrFull, coins(1, 50, 100, 3)},
-		{"until it is full", coins(10, 47), nil, 0, coins(10, 47), nil, coins(1, 50, 10, 47, 100, 3)},
-		{"no more than it has", nil, coins(100, 2, 100, 2, 1, 5), 0, coins(1, 5, 100, 3), nil, coins(1, 45, 10, 47)},
-		{"none of the kind", nil, coins(100, 1), 0, nil, nil, coins(1, 45, 10, 47)},
-		{"kinds first, then the rest", nil, coins(1, 45), 46, coins(1, 45, 10, 46), nil, coins(10, 1)},
-		{"more at random than it has", nil, nil, math.MaxInt32, coins(10, 1), nil, nil},
-		{"out of an empty pot", nil, nil, 1, nil, nil, nil},
+		{"it fits", pot.Change{Add: contents(50, 0, 3)}, contents(50, 0, 3), contents(50, 0, 3), false},
+		{"one too many", pot.Change{Add: contents(8, 40, 0)}, nil, contents(50, 0, 3), true},
+		{"far too many", pot.Change{Add: contents(0, 100*math.MaxInt32, 0)}, nil, contents(50, 0, 3), true},
+		{"until it is full", pot.Change{Add: contents(0, 47, 0)}, contents(0, 47, 0), contents(50, 47, 3), false},
+		{"no more than it has", pot.Change{Take: contents(5, 0, 4)}, contents(5, 0, 3), contents(45, 47, 0), false},
+		{"none of the kind", pot.Change{Take: contents(0, 0, 1)}, nil, contents(45, 47, 0), false},
+		{
+			"kinds first, then the rest",
+			pot.Change{Take: contents(45, 0, 0), Draw: 46},
+			contents(45, 46, 0), contents(0, 1, 0), false,
+		},
+		{"more at random than it has", pot.Change{Draw: math.MaxInt32}, contents(0, 1, 0), nil, false},
+		{"out of an empty pot", pot.Change{Draw: 1}, nil, nil, false},
 	} {
-		got, err := s.Remove(t.Context(), 1, tt.remove, tt.count)
-		if tt.add != nil {
-			got, err = s.Add(t.Context(), 1, tt.add)
+		left, answer := p.Apply(tt.change, rand.NewChaCha8([32]byte{1}))
+		p.Contents = left
+		if answer.Full != tt.full || !slices.Equal(answer.Moved.List(), tt.moved.List()) {
+			t.Errorf("%s: %+v, want %v moved, full %t", tt.name, answer, tt.moved, tt.full)
 		}
-		if !errors.Is(err, tt.err) || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, %v; want %v, %v", tt.name, got, err, tt.want, tt.err)
-		}
-		if left := r.pot.Contents.List(); !slices.Equal(left, tt.after) {
-			t.Errorf("%s: left %v, want %v", tt.name, left, tt.after)
+		if !slices.Equal(left.List(), tt.left.List()) {
+			t.Errorf("%s: left %v, want %v", tt.name, left, tt.left)
 		}
 	}
 }
@@ -132,8 +117,8 @@ func TestPages(t *testing.T) {
 		{10_002, 100, math.MaxInt32, 0, 0, pot.ErrOutOfRange},
 		{math.MaxInt32, 100, math.MaxInt32, 0, 0, nil}, // after 2*10^11: behind any total
 	} {
-		r := &onePot{total: tt.total, limit: -1, offset: -1}
-		_, total, err := pot.NewService(r).List(t.Context(), tt.page, tt.size)
+		r := &listed{total: tt.total, limit: -1, offset: -1}
+		_, total, err := (&pot.Service{Repository: r}).List(t.Context(), tt.page, tt.size)
 		if !errors.Is(err, tt.err) || err == nil && total != tt.total || r.limit != tt.limit || r.offset != tt.offset {
 			t.Errorf("%d after %d, total %d, %v; want %+v", r.limit, r.offset, total, err, tt)
 		}

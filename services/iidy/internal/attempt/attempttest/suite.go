@@ -1,3 +1,4 @@
+// Package attempttest holds the suite that every attempt.Repository must pass.
 package attempttest
 
 import (

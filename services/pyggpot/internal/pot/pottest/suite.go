@@ -1,3 +1,4 @@
+// Package pottest holds the suite that every repository of pots must pass. Only tests import it.
 package pottest
 
 import (

@@ -1,7 +1,6 @@
-package app
+package metrics_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"testing"
@@ -13,22 +12,11 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/metrics"
 )
 
-// queue has a backlog that is an error now and then.
-type queue struct {
-	event.Queue
-
-	backlog event.Backlog
-	err     error
-}
-
-func (q *queue) Backlog(context.Context) (event.Backlog, error) { return q.backlog, q.err }
-
-// TestMeasure: the metrics show the backlog that was counted last, and NaN when that failed.
-func TestMeasure(t *testing.T) {
+// TestBacklog: the metrics show the backlog that was counted last, and NaN before, and when that failed.
+func TestBacklog(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	m := metrics.New(reg)
-	q := &queue{backlog: event.Backlog{Pending: 2, Distance: 3}}
 	want := func(pending, distance float64) {
 		t.Helper()
 		for name, want := range map[string]float64{"events_pending": pending, "events_oldest_pending_distance": distance} {
@@ -38,13 +26,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	want(math.NaN(), math.NaN())
-	if err := measure(t.Context(), q, m); err != nil {
-		t.Error(err)
-	}
+	m.Backlog(event.Backlog{Pending: 2, Distance: 3}, nil)
 	want(2, 3)
-	q.err = errors.New("the database is away")
-	if err := measure(t.Context(), q, m); !errors.Is(err, q.err) {
-		t.Errorf("got %v, want %v", err, q.err)
-	}
+	m.Backlog(event.Backlog{}, errors.New("the database is away"))
 	want(math.NaN(), math.NaN())
 }

@@ -1,2 +1,0 @@
-// Package attempttest holds the suite that every attempt.Repository must pass.
-package attempttest

@@ -1,2 +1,0 @@
-// Package pottest holds the suite that every repository of pots must pass. Only tests import it.
-package pottest
