@@ -231,13 +231,9 @@ func (s *Server) Stream(paths ...string) {
 // contexts, and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
-	if s.cfg.ShutdownDelay > 0 && s.Addr() != nil {
-		timer := time.NewTimer(s.cfg.ShutdownDelay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+	select {
+	case <-time.After(s.cfg.ShutdownDelay):
+	case <-ctx.Done():
 	}
 	return s.endpoint.Shutdown(ctx)
 }
