@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -17,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 )
 
@@ -117,9 +116,7 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
 		// An advisory lock of the maintenance database excludes other processes. It ends with this
 		// session, so a killed builder blocks no other.
-		lock := fnv.New64a()
-		_, _ = lock.Write([]byte(name))
-		if err := run(ctx, conn, "SELECT pg_advisory_lock($1)", int64(lock.Sum64())); err != nil {
+		if err := run(ctx, conn, "SELECT pg_advisory_lock(hashtextextended($1, 0))", name); err != nil {
 			return err
 		}
 		return build(ctx, t, conn, admin, name, src)
@@ -180,17 +177,7 @@ func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", URLVariable, err)
 	}
-	return onSession(ctx, connector, f)
-}
-
-// onSession runs f on a new session and ends it. It leaves no pool that could be mistaken for a leak.
-func onSession(ctx context.Context, connector driver.Connector, f func(conn *sql.Conn) error) error {
-	db := sql.OpenDB(connector)
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return errors.Join(fmt.Errorf("connect to the test server: %w", err), db.Close())
-	}
-	return errors.Join(f(conn), conn.Close(), db.Close())
+	return localpg.OnSession(ctx, connector, f)
 }
 
 func run(ctx context.Context, conn *sql.Conn, statement string, args ...any) error {
