@@ -42,16 +42,3 @@ func TestPgBouncer(t *testing.T) {
 		t.Error("statement_timeout was accepted as a startup parameter")
 	}
 }
-
-// Between pgbouncer and the server there is TLS, checked as the URL says, though the pooler's
-// clients speak plain.
-func TestPgBouncerSpeaksTLS(t *testing.T) {
-	t.Parallel()
-	_, dsn := dbtest.TLSServer(t)
-	through := dbtest.Dial(t, dbtest.PgBouncer(t, dsn, 1))
-	var secure bool
-	err := through.QueryRowContext(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&secure)
-	if err != nil || !secure {
-		t.Errorf("TLS %t, %v", secure, err)
-	}
-}
