@@ -37,27 +37,21 @@ func Postgres(t testing.TB, src migrate.Source) string {
 	if err != nil {
 		t.Fatalf("dbtest: template: %v", err)
 	}
-	return clone(ctx, t, admin, template)
+	return clone(t, template)
 }
 
 // Empty returns the DSN of a new empty database, which is dropped like those of [Postgres].
 func Empty(t testing.TB) string {
 	t.Helper()
-	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
 	// Unlike template1, template0 can always be copied: it accepts no connections.
-	return clone(ctx, t, admin, "template0")
+	return clone(t, "template0")
 }
 
 // Encoded returns the DSN of a new empty database that stores text in an encoding such as LATIN1. It is dropped like
 // those of [Postgres].
 func Encoded(t testing.TB, encoding string) string {
 	t.Helper()
-	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
-	return clone(ctx, t, admin, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
+	return clone(t, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
 }
 
 // Dial opens a pool on a PostgreSQL database until the test ends, without the code under test.
@@ -72,8 +66,11 @@ func Dial(t testing.TB, dsn string) *sqlx.DB {
 }
 
 // clone creates a database with these options of CREATE DATABASE until the test ends.
-func clone(ctx context.Context, t testing.TB, admin, template string, options ...string) string {
+func clone(t testing.TB, template string, options ...string) string {
 	t.Helper()
+	admin := process.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
 
 	name := newName(t)
 	dsn, err := withDatabase(admin, name)
