@@ -23,6 +23,7 @@ import (
 	"github.com/rowlock/rowlock/platform/auth/authtest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 )
 
 const (
@@ -43,10 +44,8 @@ func newGuard(t testing.TB, i *authtest.Issuer, policy string) *guarded {
 	t.Helper()
 	env := i.Environ(t, policy)
 	g := &guarded{registry: prometheus.NewRegistry()}
-	m, err := auth.NewMetrics(g.registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := auth.NewMetrics(g.registry)
+	var err error
 	g.Guard, err = auth.New("counts", config.Auth{
 		Issuer: i.URL, Audience: "rowlock", CAFile: i.CAFile, Policy: env["AUTH_POLICY"],
 	}, m, slog.New(slog.DiscardHandler))
@@ -62,25 +61,7 @@ func newGuard(t testing.TB, i *authtest.Issuer, policy string) *guarded {
 // refused returns how many requests the metric says were refused for a reason.
 func (g *guarded) refused(t *testing.T, reason string) float64 {
 	t.Helper()
-	return counted(t, g.registry, "rowlock_auth_refused_total", reason)
-}
-
-// counted returns the value of a counter; label is the value of its label, empty where it has none.
-func counted(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, series := range family.GetMetric() {
-			if family.GetName() == name && (label == "" || series.GetLabel()[0].GetValue() == label) {
-				return series.GetCounter().GetValue()
-			}
-		}
-	}
-	t.Fatalf("%s has no %q", name, label)
-	return 0
+	return apptest.Gathered(t, g.registry, `rowlock_auth_refused_total{reason="`+reason+`"}`)
 }
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
@@ -271,7 +252,7 @@ func TestIssuerIsAway(t *testing.T) {
 	if got := g.refused(t, "keys"); got != 2 {
 		t.Errorf("%g requests were refused for want of keys, want 2", got)
 	}
-	if got := counted(t, g.registry, "rowlock_auth_issuer_errors_total", ""); got != 2 {
+	if got := apptest.Gathered(t, g.registry, "rowlock_auth_issuer_errors_total"); got != 2 {
 		t.Errorf("%g attempts to get the keys failed, want 2", got)
 	}
 }
@@ -282,10 +263,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 	i := authtest.New(t)
 	path := i.Environ(t, policy)["AUTH_POLICY"]
 	registry, log := prometheus.NewRegistry(), new(strings.Builder)
-	m, err := auth.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := auth.NewMetrics(registry)
 	g, err := auth.New("counts", config.Auth{Issuer: i.URL, CAFile: i.CAFile, Policy: path}, m,
 		slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
@@ -321,7 +299,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 			t.Errorf("%d lines say %q, want %d:\n%s", got, line, want, log)
 		}
 	}
-	if got := counted(t, registry, "rowlock_auth_policy_errors_total", ""); got != 4 {
+	if got := apptest.Gathered(t, registry, "rowlock_auth_policy_errors_total"); got != 4 {
 		t.Errorf("%g looks found a bad policy, want 4", got)
 	}
 	if err := os.Remove(path); err != nil {
@@ -337,10 +315,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 
 func TestBadPolicyRefusesTheStart(t *testing.T) {
 	t.Parallel()
-	m, err := auth.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := auth.NewMetrics(prometheus.NewRegistry())
 	i := authtest.New(t)
 	for _, path := range []string{"/no/such/file", i.Environ(t, "rules: {}")["AUTH_POLICY"]} {
 		_, err := auth.New("counts", config.Auth{Issuer: i.URL, Policy: path}, m, slog.New(slog.DiscardHandler))

@@ -35,10 +35,7 @@ func (p *publisher) fetch(context.Context) (map[string]jose.JSONWebKey, error) {
 func inBubble(t *testing.T, p *publisher, test func(t *testing.T, s *keySet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m, err := NewMetrics(prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := NewMetrics(prometheus.NewRegistry())
 		s := &keySet{fetch: p.fetch, metrics: m, log: slog.New(slog.DiscardHandler)}
 		s.renew(t.Context())
 		test(t, s)

@@ -1,10 +1,6 @@
 package auth
 
-import (
-	"fmt"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics counts refusals and failed reads. A replica without a Guard exposes them too, at zero.
 type Metrics struct {
@@ -13,8 +9,8 @@ type Metrics struct {
 	policy  prometheus.Counter
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+// NewMetrics registers the metrics. It panics if the registry has them already.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rowlock_auth_refused_total",
@@ -35,10 +31,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		m.refused.WithLabelValues(string(why))
 	}
 
-	for _, c := range []prometheus.Collector{m.refused, m.issuer, m.policy} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("auth: metrics: %w", err)
-		}
-	}
-	return m, nil
+	registry.MustRegister(m.refused, m.issuer, m.policy)
+	return m
 }

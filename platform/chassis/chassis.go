@@ -83,15 +83,8 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	// Whatever fails from here on must stop the exporter.
 	c.log = c.telemetry.Logger()
 	registry := c.telemetry.Registry()
-	c.lock, err = contention.New(registry, c.settings.Lock)
-	if err != nil {
-		return errors.Join(err, c.telemetry.Shutdown(ctx))
-	}
-	c.callers, err = auth.NewMetrics(registry)
-	if err != nil {
-		return errors.Join(err, c.telemetry.Shutdown(ctx))
-	}
-
+	c.lock = contention.New(registry, c.settings.Lock)
+	c.callers = auth.NewMetrics(registry)
 	c.share = contention.NewShare(c.common.MaxInFlight, c.lock)
 	c.db, err = sqldb.Open(ctx, sqldb.Settings{
 		URL: c.common.DatabaseURL, Engines: c.settings.Engines, Pooler: sqldb.Pooler(c.common.DBPooler),

@@ -230,7 +230,7 @@ func TestAReplicaWaitsForTheSchema(t *testing.T) {
 	dsn := dbtest.Empty(t)
 	proxy := faultproxy.New(t, dsn)
 	p := newProbe(t, proxy.DSN(dsn), map[string]string{"MIGRATE_ON_START": "false"})
-	var log apptest.Log
+	var log waittest.Log
 	p.output = &log
 	r := p.run(t)
 	waittest.Eventually(t, "alive", func() bool { return r.get(t, "/livez") == http.StatusOK })

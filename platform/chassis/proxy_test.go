@@ -60,10 +60,7 @@ func callOut(t *testing.T) {
 	if err := os.WriteFile(policy, []byte("rules: []"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := auth.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := auth.NewMetrics(prometheus.NewRegistry())
 	guard, err := auth.New("probe", config.Auth{Issuer: "https://issuer.example", Policy: policy}, metrics,
 		slog.New(slog.DiscardHandler))
 	if err != nil {

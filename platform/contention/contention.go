@@ -4,8 +4,6 @@
 package contention
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,12 +73,8 @@ func buckets() []float64 {
 }
 
 // New registers the metrics, with all possible label values at zero: a series that first
-// appears with an event hides it from increase().
-func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
-	if s.Lock == "" {
-		return nil, errors.New("contention: the lock has no name")
-	}
-
+// appears with an event hides it from increase(). It panics if the registry has the lock already.
+func New(reg prometheus.Registerer, s Settings) *Metrics {
 	labels := prometheus.Labels{"lock": s.Lock}
 	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "rowlock_lock_wait_seconds",
@@ -95,11 +89,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 		ConstLabels: labels,
 	}, []string{"reason"})
 
-	for _, c := range []prometheus.Collector{wait, conflicts} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of the lock %q: %w", s.Lock, err)
-		}
-	}
+	reg.MustRegister(wait, conflicts)
 
 	// Start all series that can occur at zero.
 	conflicts.WithLabelValues(string(LockTimeout))
@@ -114,7 +104,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	for _, reason := range s.Reasons {
 		conflicts.WithLabelValues(string(reason))
 	}
-	return &Metrics{wait: wait, database: wait.WithLabelValues(string(InDatabase)), conflicts: conflicts}, nil
+	return &Metrics{wait: wait, database: wait.WithLabelValues(string(InDatabase)), conflicts: conflicts}
 }
 
 // Waited records how long a caller waited for a lock, whether or not it got it.

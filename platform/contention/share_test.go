@@ -19,10 +19,7 @@ func TestShareIsExact(t *testing.T) {
 	const keys = 100
 	for maxInFlight, places := range map[int]int{1: 1, 7: 3, 40: 20} {
 		reg := prometheus.NewRegistry()
-		m, err := contention.New(reg, contention.Settings{Lock: "row"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := contention.New(reg, contention.Settings{Lock: "row"})
 		s := contention.NewShare(maxInFlight, m)
 		var taken atomic.Int64
 		waittest.Together(t, keys, func(key int) error {

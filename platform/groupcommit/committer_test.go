@@ -17,7 +17,7 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	const callers, adds = 32, 25
 	dsn := database(t)
-	replicas := []*rig{start(t, dsn, dsn), start(t, dsn, dsn)}
+	replicas := []*rig{startOn(t, sqldb.ClusterNone, dsn, dsn), startOn(t, sqldb.ClusterNone, dsn, dsn)}
 
 	var mu sync.Mutex
 	var got []int64
@@ -69,8 +69,8 @@ func TestOneAtFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dsn, goOn := database(t), make(chan struct{})
-			r := start(t, dsn, dsn, func(c *config) {
+			goOn := make(chan struct{})
+			r := start(t, func(c *config) {
 				c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 					<-goOn // so that all but the first are in one group
 					return tc.send(ctx, s, a, group)
@@ -97,9 +97,8 @@ func TestOneAtFault(t *testing.T) {
 // A caller that leaves before its request was sent takes it along; afterwards the outcome is unknown to it.
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
 	sent, goOn := make(chan struct{}, 1), make(chan struct{})
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			sent <- struct{}{}
 			<-goOn
@@ -131,9 +130,8 @@ func TestLeave(t *testing.T) {
 // The queue is bounded, and Close waits for what has come and refuses what comes.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
 	const queue = 4
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.Queue, c.Size = queue, func(request) int { return 30 << 10 } // two in a group
 	})
 	hold := r.hold(t, "key-0")
@@ -168,8 +166,7 @@ func TestBounds(t *testing.T) {
 // outcomes. The next group is not affected.
 func TestSendFails(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			switch group[0].key {
 			case "panic":

@@ -18,8 +18,7 @@ import (
 func TestLockedRows(t *testing.T) {
 	t.Parallel()
 	const callers = 10
-	dsn := database(t)
-	r := start(t, dsn, dsn)
+	r := start(t)
 	first, second := r.hold(t, "key-0"), r.hold(t, "key-1")
 	ofFirst := r.doAll(t.Context(), callers, request{key: "key-0"})
 	ofSecond := r.doAll(t.Context(), callers, request{key: "key-1"})
@@ -46,8 +45,7 @@ func TestLockedRows(t *testing.T) {
 // A row that stays locked costs its callers LockTimeout, and surely nothing is applied. The next ones know.
 func TestLockedOut(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn, func(c *config) { c.LockTimeout = time.Second })
+	r := start(t, func(c *config) { c.LockTimeout = time.Second })
 	hold := r.hold(t, "key-0")
 	want(t, r.doAll(t.Context(), 5, request{key: "key-0"}), 5, groupcommit.ErrLocked)
 	if n := r.metric(t, "rowlock_coalesce_locked_out_total"); n != 5 {
@@ -69,9 +67,8 @@ func TestLockedOut(t *testing.T) {
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const callers, places = 20, 4
-	dsn := database(t)
 	share := contention.NewShare(6*places, nil)
-	r := start(t, dsn, dsn, func(c *config) { c.Share = share })
+	r := start(t, func(c *config) { c.Share = share })
 	hold := r.hold(t, "key-0")
 	answers := r.doAll(t.Context(), callers, request{key: "key-0"})
 
@@ -92,8 +89,7 @@ func TestShare(t *testing.T) {
 // not.
 func TestUncommittedInsert(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
-	r := start(t, dsn, dsn)
+	r := start(t)
 	inserting := apptest.Hold(t, r.direct, `INSERT INTO rig.counters VALUES ('new', 40)`)
 	ofNew := r.doAll(t.Context(), 3, request{key: "new", make: true})
 	want(t, r.doAll(t.Context(), 30, request{key: "key-0", make: true}), 30, nil)
@@ -108,10 +104,9 @@ func TestUncommittedInsert(t *testing.T) {
 func TestUncommittedInsertsOfAPlace(t *testing.T) {
 	t.Parallel()
 	const inserted = 100
-	dsn := database(t)
 	other := func(q request) bool { return q.key[0] == 'o' }
 	var heldUp atomic.Int64
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.Place = func(q request) string { return q.key[:1] }
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			err := add(ctx, s, a, group)
@@ -145,11 +140,10 @@ func TestUncommittedInsertsOfAPlace(t *testing.T) {
 // answered at once.
 func TestHeldKeys(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
 	var held atomic.Bool
 	var sends atomic.Int64
 	held.Store(true)
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.LockTimeout, c.Held = time.Second, true
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			sends.Add(1)

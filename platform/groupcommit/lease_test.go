@@ -63,7 +63,6 @@ func (l *leases) tries() int {
 // startLeasing starts a replica that leases its keys.
 func startLeasing(t *testing.T, retries int, changes ...func(*config)) (*rig, *leases) {
 	t.Helper()
-	dsn := database(t)
 	l := &leases{held: map[string]string{}}
 	leasing := func(c *config) {
 		c.Lease = &groupcommit.Lease[request]{
@@ -77,7 +76,7 @@ func startLeasing(t *testing.T, retries int, changes ...func(*config)) (*rig, *l
 			return nil
 		}
 	}
-	return start(t, dsn, dsn, append([]func(*config){leasing}, changes...)...), l
+	return start(t, append([]func(*config){leasing}, changes...)...), l
 }
 
 // A key that another holder leases delays its own callers alone, who are answered once it is free.
@@ -148,8 +147,7 @@ func TestKeysOfAGroupAreBounded(t *testing.T) {
 	var mu sync.Mutex
 	var most, all int
 	goOn := make(chan struct{})
-	dsn := database(t)
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.MaxKeys = 3
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			<-goOn

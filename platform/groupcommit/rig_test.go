@@ -62,12 +62,14 @@ func database(t *testing.T) string {
 
 type config = groupcommit.Config[string, request, int64]
 
-// start starts a replica on the database at dsn, which through leads to.
-func start(t *testing.T, dsn, through string, changes ...func(*config)) *rig {
+// start starts a replica on a new database.
+func start(t *testing.T, changes ...func(*config)) *rig {
 	t.Helper()
-	return startOn(t, sqldb.ClusterNone, dsn, through, changes...)
+	dsn := database(t)
+	return startOn(t, sqldb.ClusterNone, dsn, dsn, changes...)
 }
 
+// startOn starts a replica on the database at dsn, which through leads to.
 func startOn(t *testing.T, cluster sqldb.Cluster, dsn, through string, changes ...func(*config)) *rig {
 	t.Helper()
 	r := &rig{

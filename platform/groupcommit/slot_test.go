@@ -37,7 +37,7 @@ func TestLostAnswers(t *testing.T) {
 			const adds = 20
 			dsn := database(t)
 			proxy := faultproxy.New(t, dsn)
-			r := start(t, dsn, proxy.DSN(dsn))
+			r := startOn(t, sqldb.ClusterNone, dsn, proxy.DSN(dsn))
 			proxy.CutEvery(4, tc.when, faultproxy.RST)
 
 			var acknowledged atomic.Int64
@@ -72,7 +72,7 @@ func TestLookUpWaitsForTheSession(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	proxy := faultproxy.New(t, dsn)
-	r := start(t, dsn, proxy.DSN(dsn))
+	r := startOn(t, sqldb.ClusterNone, dsn, proxy.DSN(dsn))
 	if err := r.do(t.Context(), "key-0"); err != nil { // makes the slot
 		t.Fatal(err)
 	}
@@ -90,9 +90,8 @@ func TestLookUpWaitsForTheSession(t *testing.T) {
 // A group whose attempt a look-up has taken arrives late and changes nothing.
 func TestLateGroup(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
 	first := true
-	r := start(t, dsn, dsn, func(c *config) {
+	r := start(t, func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			if first { // a look-up was quicker
 				first = false
@@ -116,7 +115,7 @@ func TestSlotIsGone(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	proxy := faultproxy.New(t, dsn)
-	r := start(t, dsn, proxy.DSN(dsn))
+	r := startOn(t, sqldb.ClusterNone, dsn, proxy.DSN(dsn))
 	if err := r.do(t.Context(), "key-0"); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +185,7 @@ func TestWhoHasLeftIsNotSentAgain(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	gathered := make(chan struct{})
 	var left <-chan error
-	r := start(t, dsn, proxy.DSN(dsn), func(c *config) {
+	r := startOn(t, sqldb.ClusterNone, dsn, proxy.DSN(dsn), func(c *config) {
 		c.Send = func(ctx context.Context, s groupcommit.Session, a *groupcommit.Attempt, group []request) error {
 			<-gathered
 			if len(group) == 2 {

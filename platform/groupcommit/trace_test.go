@@ -26,9 +26,8 @@ func traced(t *testing.T, changes ...func(*config)) (
 	limits := sdktrace.NewSpanLimits()
 	limits.LinkCountLimit = -1 // the package has its own bound
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithRawSpanLimits(limits))
-	dsn := database(t)
 	with := func(c *config) { c.TracerProvider = provider }
-	return start(t, dsn, dsn, append(changes, with)...), provider.Tracer("test"), spans
+	return start(t, append(changes, with)...), provider.Tracer("test"), spans
 }
 
 // groups returns the ended spans of groups.

@@ -26,9 +26,8 @@ func (r *rig) increment(ctx context.Context, key string) (int64, error) {
 // behind and keeps its slot.
 func TestATransactionThatChangesNothingKeepsTheSlot(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
 	var db *sqldb.DB
-	r := start(t, dsn, dsn, func(c *config) { db = c.DB })
+	r := start(t, func(c *config) { db = c.DB })
 	errDecided := errors.New("decided")
 	for range 100 {
 		change := func(ctx context.Context, tx *sqlx.Tx, _ *groupcommit.Attempt) (int64, error) {

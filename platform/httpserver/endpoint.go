@@ -75,13 +75,9 @@ func (e *endpoint) Addr() net.Addr {
 }
 
 // Serve answers requests until Shutdown is called, even if that was before Serve. It returns nil then, while Shutdown
-// waits for requests in flight.
+// waits for requests in flight. Call it after Listen.
 func (e *endpoint) Serve() error {
-	ln := e.listener.Load()
-	if ln == nil {
-		return fmt.Errorf("the %s listener: Serve before Listen", e.name)
-	}
-	if err := e.http.Serve(*ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := e.http.Serve(*e.listener.Load()); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the %s listener: %w", e.name, err)
 	}
 	return nil

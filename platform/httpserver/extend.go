@@ -38,9 +38,6 @@ const minRate = 1 << 10
 func Extend(c echo.Context, by Allowance) (context.CancelFunc, error) {
 	in := c.Request()
 	r := requestOf(c)
-	if r == nil {
-		return nil, errors.New("httpserver: Extend: the request did not pass the middleware")
-	}
 	if err := r.mayLast(); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -30,22 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // logBuffer keeps the log's lines.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
+type logBuffer struct{ waittest.Log }
 
 // lines are those with the message, decoded.
 func (b *logBuffer) lines(t *testing.T, msg string) []map[string]any {

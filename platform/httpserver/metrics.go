@@ -3,7 +3,6 @@ package httpserver
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -34,7 +33,7 @@ type metrics struct {
 	cut      prometheus.Counter
 }
 
-func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metrics, error) {
+func newMetrics(server string, reg prometheus.Registerer, a *admission) *metrics {
 	labels := prometheus.Labels{"server": server}
 	m := &metrics{duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "http_server_request_duration_seconds",
@@ -66,12 +65,8 @@ func newMetrics(server string, reg prometheus.Registerer, a *admission) (*metric
 		ConstLabels: labels,
 	})
 
-	for _, c := range []prometheus.Collector{m.duration, m.failed, m.cut, gauge} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("httpserver: metrics of the %s listener: %w", server, err)
-		}
-	}
-	return m, nil
+	reg.MustRegister(m.duration, m.failed, m.cut, gauge)
+	return m
 }
 
 // observe counts a request that was answered with status after some time. A sampled span becomes the exemplar of its

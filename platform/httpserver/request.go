@@ -39,7 +39,7 @@ type request struct {
 	aborted bool           // the answer broke off, so the connection must be cut
 }
 
-// requestOf returns the request of c; nil if c did not pass the middleware.
+// requestOf returns the request of c, which has passed the middleware.
 func requestOf(c echo.Context) *request {
 	r, _ := c.(*request)
 	return r

@@ -125,9 +125,9 @@ type Server struct {
 	partTime  time.Duration // partTime of slowreader.go; shorter in tests
 }
 
-// New creates a server and registers its metrics, labelled with its name. It fails if the registry has them already or
-// the contract is not YAML.
-func New(cfg Config, deps Deps) (_ *Server, err error) {
+// New creates a server and registers its metrics, labelled with its name. It panics if the registry has them already,
+// and fails if the contract is not YAML.
+func New(cfg Config, deps Deps) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
@@ -142,11 +142,7 @@ func New(cfg Config, deps Deps) (_ *Server, err error) {
 	s.admission.lasting = make(chan struct{}, cfg.MaxLasting)
 	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerPermit*cfg.MaxInFlight, arrivedBytes
 	s.rests.mostAwaited = arrivingPerPermit * cfg.MaxInFlight
-	s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.admission)
-	if err != nil {
-		return nil, err
-	}
-
+	s.metrics = newMetrics(cfg.Name, deps.Registry, &s.admission)
 	if deps.TracerProvider != nil {
 		s.tracer = deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
 	}
@@ -235,13 +231,9 @@ func (s *Server) Stream(paths ...string) {
 // contexts, and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
-	if s.cfg.ShutdownDelay > 0 && s.Addr() != nil {
-		timer := time.NewTimer(s.cfg.ShutdownDelay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+	select {
+	case <-time.After(s.cfg.ShutdownDelay):
+	case <-ctx.Done():
 	}
 	return s.endpoint.Shutdown(ctx)
 }

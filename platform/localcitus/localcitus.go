@@ -175,19 +175,12 @@ func (c *Cluster) Stop(ctx context.Context) (err error) {
 }
 
 // onSession runs f on a new session and ends it.
-func onSession(ctx context.Context, dsn string, f func(conn *sql.Conn) error) (err error) {
+func onSession(ctx context.Context, dsn string, f func(conn *sql.Conn) error) error {
 	connector, err := pq.NewConnector(dsn)
 	if err != nil {
 		return errors.New("a node's URL cannot be used") // err may repeat the password
 	}
-	db := sql.OpenDB(connector)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to a node: %w", err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	return f(conn)
+	return localpg.OnSession(ctx, connector, f)
 }
 
 func execute(ctx context.Context, conn *sql.Conn, statement string) error {

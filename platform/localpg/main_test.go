@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,38 +119,31 @@ func stop(t *testing.T, s *Server) {
 	}
 }
 
-func open(t *testing.T, url string) *sql.DB {
+// session runs f on a new session.
+func session(t *testing.T, url string, f func(conn *sql.Conn) error) error {
 	t.Helper()
 	connector, err := pq.NewConnector(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return OnSession(t.Context(), connector, f)
 }
 
-// write runs one statement on a pinned connection.
 func write(t *testing.T, url, statement string) {
 	t.Helper()
-	conn, err := open(t, url).Conn(t.Context())
-	if err == nil {
-		_, err = conn.ExecContext(t.Context(), statement)
-		err = errors.Join(err, conn.Close())
-	}
+	err := session(t, url, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(t.Context(), statement)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func text(t *testing.T, url, query string) string {
+func text(t *testing.T, url, query string) (answer string) {
 	t.Helper()
-	var answer string
-	if err := open(t, url).QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
+	err := session(t, url, func(conn *sql.Conn) error { return conn.QueryRowContext(t.Context(), query).Scan(&answer) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	return answer

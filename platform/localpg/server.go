@@ -10,6 +10,8 @@ package localpg
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -172,6 +174,16 @@ func (s *Server) URL(database string) string {
 		RawQuery: "sslmode=disable",
 	}
 	return u.String()
+}
+
+// OnSession runs f on a new session of a database and ends it. It leaves no pool that could be mistaken for a leak.
+func OnSession(ctx context.Context, connector driver.Connector, f func(conn *sql.Conn) error) error {
+	db := sql.OpenDB(connector)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return errors.Join(fmt.Errorf("connect to the database: %w", err), db.Close())
+	}
+	return errors.Join(f(conn), conn.Close(), db.Close())
 }
 
 // Dir returns the folder with everything of this server: Options.Dir, or its replacement if root runs

@@ -1,6 +1,7 @@
 package localpg
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -35,9 +36,12 @@ func TestFailover(t *testing.T) {
 	const rows = "SELECT string_agg(n::text, ',' ORDER BY n) FROM kept"
 	wantRows := func(s *Server, want string) {
 		t.Helper()
-		db, got := open(t, s.URL("postgres")), ""
 		waittest.Eventually(t, "the server has the rows "+want, func() bool {
-			return db.QueryRowContext(t.Context(), rows).Scan(&got) == nil && got == want
+			var got string
+			err := session(t, s.URL("postgres"), func(conn *sql.Conn) error {
+				return conn.QueryRowContext(t.Context(), rows).Scan(&got)
+			})
+			return err == nil && got == want
 		})
 	}
 	write(t, first.URL("postgres"), "INSERT INTO kept VALUES (2)")

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // The network takes a statement and brings no answer. What only looks gives up and is
@@ -28,7 +29,7 @@ func TestSilentNetwork(t *testing.T) {
 		proxy := faultproxy.New(t, url)
 		proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching(statement))
 		all.Go(func() {
-			logs := new(apptest.Log)
+			logs := new(waittest.Log)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			err := migrate.Up(ctx, proxy.DSN(url), source(), patience, slog.New(slog.NewTextHandler(logs, nil)))

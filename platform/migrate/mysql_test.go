@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -34,15 +35,10 @@ func mariaSource(more map[string]string) migrate.Source {
 func onMaria(t *testing.T, url string, f func(conn *sql.Conn) error) {
 	t.Helper()
 	connector, err := sqldb.Connector(url, "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := sql.OpenDB(connector)
-	conn, err := db.Conn(t.Context())
 	if err == nil {
-		err = errors.Join(f(conn), conn.Close())
+		err = localpg.OnSession(t.Context(), connector, f)
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/migrate"
-	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // runs fails the test unless the program of src may run on the schema, and says so when the schema is newer.
 func runs(t *testing.T, dsn string, src migrate.Source, newer bool) {
 	t.Helper()
-	logs := new(apptest.Log)
+	logs := new(waittest.Log)
 	log := slog.New(slog.NewTextHandler(logs, nil))
 	err := errors.Join(migrate.Up(t.Context(), dsn, src, patience, log), migrate.Verify(t.Context(), dsn, src, log))
 	if got := strings.Count(logs.String(), "newer than this program"); err != nil || (got == 2) != newer || got == 1 {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -20,7 +19,7 @@ import (
 type Source struct {
 	// FS holds the files NNNNN_title.sql in the folder migrations; usually an embed.FS.
 	FS fs.FS
-	// Schema is the service's schema: a lower-case SQL name.
+	// Schema is the service's schema: a lower-case SQL name that needs no quotes.
 	Schema string
 	// Engine is the engine that the files are written for, by default PostgreSQL. Databases of other engines are refused.
 	Engine sqldb.Engine
@@ -41,42 +40,15 @@ func (s Source) engine() sqldb.Engine { return cmp.Or(s.Engine, sqldb.PostgreSQL
 
 func (s Source) historySchema() string { return cmp.Or(s.HistorySchema, s.Schema) }
 
-// schemaName matches an SQL name that needs no quotes.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-
-func (s Source) check() error {
-	for _, name := range []string{s.Schema, s.historySchema()} {
-		if !schemaName.MatchString(name) {
-			return fmt.Errorf("the schema name %q is not a lower-case SQL name of at most 63 characters", name)
-		}
-	}
-	return nil
-}
-
-func (s Source) folder() (fs.FS, error) {
-	if s.FS == nil {
-		return nil, errors.New("the migrations have no file system")
-	}
-	sub, err := fs.Sub(s.FS, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("open the folder of the migrations: %w", err)
-	}
-	return sub, nil
-}
-
 // files calls each with all files in the order of their names.
 func (s Source) files(each func(name string, content []byte) error) error {
-	folder, err := s.folder()
-	if err != nil {
-		return err
-	}
-	names, err := fs.Glob(folder, "*.sql")
+	names, err := fs.Glob(s.FS, "migrations/*.sql")
 	if err != nil {
 		return fmt.Errorf("list the migrations: %w", err)
 	}
 
 	for _, name := range names {
-		content, err := fs.ReadFile(folder, name)
+		content, err := fs.ReadFile(s.FS, name)
 		if err == nil {
 			err = each(name, content)
 		}
@@ -138,27 +110,16 @@ func parseMark(content string) (oldest int64, ok bool) {
 // digits.
 func (s Source) Hash() (string, error) {
 	hash := sha256.New()
-	add := func(part []byte) { // with its length, so that different lists never hash the same bytes
-		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		hash.Write(part)
-	}
-
-	add([]byte(s.Schema))
-	add([]byte(s.historySchema()))
+	// Quoted, so that different lists never hash the same bytes. A hash does not fail.
+	_, _ = fmt.Fprintf(hash, "%q %q\n", s.Schema, s.historySchema())
 	if s.onCitus() {
-		for _, step := range s.distribution() {
-			add([]byte(step))
-		}
+		_, _ = fmt.Fprintf(hash, "%q\n", s.distribution())
 	}
 	err := s.files(func(name string, content []byte) error {
-		add([]byte(name))
-		add(content)
+		_, _ = fmt.Fprintf(hash, "%q %q\n", name, content)
 		return nil
 	})
-	if err := errors.Join(s.check(), err); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	return hex.EncodeToString(hash.Sum(nil)), err
 }
 
 // lockKey returns the key of the advisory lock for the schema's migrations. It must be the same in all releases.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -106,10 +107,6 @@ func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error)
 // open creates a pool of two connections, one for the lock and one for the work. lasting says that settings stay with a
 // session and may be made. It does not connect yet.
 func open(url string, src Source, lasting bool) (*migrator, error) {
-	if err := src.check(); err != nil {
-		return nil, err
-	}
-
 	marks, err := src.marks()
 	if err != nil {
 		return nil, err
@@ -141,9 +138,9 @@ func open(url string, src Source, lasting bool) (*migrator, error) {
 
 // provider returns a new goose provider: after a failure a provider does not look for the history table again.
 func (m *migrator) provider() (*goose.Provider, error) {
-	folder, err := m.src.folder()
+	folder, err := fs.Sub(m.src.FS, "migrations")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the folder of the migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectCustom, m.db, folder,
 		goose.WithStore(m.store), goose.WithDisableGlobalRegistry(true))

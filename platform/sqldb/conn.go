@@ -79,11 +79,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	full, ok := inner.(driverConn)
-	if !ok || sock == nil {
-		return nil, errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())
-	}
-
+	full, _ := inner.(driverConn) // as both drivers' connections are
 	made := &conn{driverConn: full, connector: c, socket: sock, maxWait: c.maxWait}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
@@ -328,10 +324,7 @@ func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.T
 		return c.driverConn.BeginTx(ctx, opts)
 	}
 
-	begun, ok := c.driverConn.(driver.Tx) // as lib/pq's connection is
-	if !ok {
-		return nil, fmt.Errorf("the driver's %T ends no transaction", c.driverConn)
-	}
+	begun, _ := c.driverConn.(driver.Tx) // as lib/pq's connection is
 	for _, statement := range c.beginSQL {
 		if _, err := c.driverConn.ExecContext(ctx, statement, nil); err != nil {
 			return nil, err

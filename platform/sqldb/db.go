@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -32,7 +31,7 @@ const (
 )
 
 // Open checks the settings and returns a pool. It opens no connection: the first use
-// does. reg may be nil; two pools on one registry need different names.
+// does. reg may be nil. Open panics if another pool on reg has the name.
 func Open(ctx context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
 	s.setDefaults()
 	kind, err := EngineOf(s.URL, s.Engines...)
@@ -61,9 +60,7 @@ func Open(ctx context.Context, s Settings, log *slog.Logger, reg prometheus.Regi
 		pool: sqlx.NewDb(pool, string(kind)), permits: newReadPermits(s.MaxOpenConns),
 		kind: kind, engine: kind.implementation(), settings: s, log: log,
 	}
-	if db.metrics, err = newMetrics(reg, s.Name, kind, db.Stats); err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
+	db.metrics = newMetrics(reg, s.Name, kind, db.Stats)
 	return db, nil
 }
 

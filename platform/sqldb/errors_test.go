@@ -138,15 +138,6 @@ func TestClassifyLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-func TestLostErrorIsNoPermissionToRepeat(t *testing.T) {
-	t.Parallel()
-	for _, cause := range []error{driver.ErrBadConn, fmt.Errorf("wrapped: %w", driver.ErrBadConn), io.ErrUnexpectedEOF} {
-		if errors.Is(&lostError{cause}, driver.ErrBadConn) {
-			t.Errorf("database/sql would repeat after %v", cause)
-		}
-	}
-}
-
 func TestErrorTextHoldsNoValues(t *testing.T) {
 	t.Parallel()
 	for _, state := range []pqerror.Code{"22P02", "22003", "P0001"} {

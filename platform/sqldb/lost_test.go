@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,13 @@ func lostCases() map[string]lostCase {
 		"InTx resolved, not applied": {resolvedTx(nil), faultproxy.BeforeCommit, one, false, sqldb.NotApplied, 0},
 		"InTx resolved, unanswered":  {resolvedTx(errDomain), faultproxy.AfterCommit, one, false, sqldb.Unknown, 1},
 		"Once resolved, applied":     {resolvedOnce, faultproxy.AfterStatement, one, true, 0, 1},
+
+		"MySQL, Once, applied":        {incrementOnce, faultproxy.AfterStatement, one, false, sqldb.Unknown, 1},
+		"MySQL, Once, not applied":    {incrementOnce, faultproxy.BeforeStatement, one, false, sqldb.Unknown, 0},
+		"MySQL, InTx, statement":      {plain, faultproxy.AfterStatement, one, false, sqldb.NotApplied, 0},
+		"MySQL, InTx, COMMIT applied": {plain, faultproxy.AfterCommit, one, false, sqldb.Unknown, 1},
+		"MySQL, InTx, COMMIT lost":    {plain, faultproxy.BeforeCommit, one, false, sqldb.Unknown, 0},
+		"MySQL, InTx, BEGIN again":    {plain, faultproxy.AfterStatement, one, true, 0, 1},
 	}
 }
 
@@ -60,14 +68,23 @@ func TestLostReply(t *testing.T) {
 		for _, how := range c.ends {
 			t.Run(title+", "+names[how], func(t *testing.T) {
 				t.Parallel()
-				url := counterDatabase(t)
+				database, at := counterDatabase, "UPDATE counter"
+				if strings.HasPrefix(title, "MySQL") {
+					database = mariaCounters
+				}
+				if strings.Contains(title, "BEGIN") {
+					at = "START TRANSACTION"
+				}
+
+				url := database(t)
 				direct := open(t, url)
 				proxy := faultproxy.New(t, url)
 				reg := prometheus.NewRegistry()
-				settings := sqldb.Settings{URL: proxy.DSN(url), MaxOpenConns: 1} // also for the look-up of a lost COMMIT
+				// One connection, also for the look-up of a lost COMMIT.
+				settings := sqldb.Settings{URL: proxy.DSN(url), Engines: bothEngines(), MaxOpenConns: 1}
 				quick(&settings)
 				db := apptest.Pool(t, settings, reg)
-				proxy.Cut(c.when, how, faultproxy.Matching("UPDATE counter"))
+				proxy.Cut(c.when, how, faultproxy.Matching(at))
 
 				err := c.call(db)(t.Context())
 				if proxy.Cuts() != 1 {

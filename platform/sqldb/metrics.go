@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"database/sql"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -20,11 +19,10 @@ const (
 	operationOnce = "statement"
 )
 
-func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func() sql.DBStats) (*metrics, error) {
-	labels := prometheus.Labels{"pool": pool}
+// newMetrics registers the metrics with reg, which may be nil. It panics if another pool has the name.
+func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func() sql.DBStats) *metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		opts := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}
-		return prometheus.NewCounterVec(opts, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 
 	m := &metrics{
@@ -47,15 +45,9 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 		m.resolved.WithLabelValues(result)
 	}
 
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range append(poolCollectors(labels, stats), m.retries, m.unknown, m.resolved) {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of a pool named %q, as no second one may be: %w", pool, err)
-		}
-	}
-	return m, nil
+	reg = prometheus.WrapRegistererWith(prometheus.Labels{"pool": pool}, reg)
+	reg.MustRegister(append(poolCollectors(stats), m.retries, m.unknown, m.resolved)...)
+	return m
 }
 
 // repeatedStates returns the SQLSTATEs after which a call is repeated: a deadlock, a
@@ -71,13 +63,13 @@ func repeatedStates(kind Engine) []string {
 }
 
 // poolCollectors returns the metrics of the pool's statistics, read at each scrape.
-func poolCollectors(labels prometheus.Labels, stats func() sql.DBStats) []prometheus.Collector {
+func poolCollectors(stats func() sql.DBStats) []prometheus.Collector {
 	gauge := func(name, help string, value func(sql.DBStats) int) prometheus.Collector {
-		opts := prometheus.GaugeOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels}
+		opts := prometheus.GaugeOpts{Name: "rowlock_db_" + name, Help: help}
 		return prometheus.NewGaugeFunc(opts, func() float64 { return float64(value(stats())) })
 	}
 	counter := func(name, help string, value func(sql.DBStats) float64) prometheus.Collector {
-		opts := prometheus.CounterOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels}
+		opts := prometheus.CounterOpts{Name: "rowlock_db_" + name, Help: help}
 		return prometheus.NewCounterFunc(opts, func() float64 { return value(stats()) })
 	}
 

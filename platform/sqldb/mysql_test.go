@@ -1,14 +1,10 @@
 package sqldb_test
 
 import (
-	"context"
-	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
-	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // An UPDATE that changes nothing has found its row all the same.
@@ -21,47 +17,6 @@ func TestMySQLCountsFoundRows(t *testing.T) {
 	}
 	if n, err := result.RowsAffected(); n != 1 || err != nil {
 		t.Errorf("%d rows, %v, want 1", n, err)
-	}
-}
-
-func TestMySQLLostReplies(t *testing.T) {
-	t.Parallel()
-	inTx := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) }
-	for name, c := range map[string]struct {
-		call    func(*sqldb.DB) func(context.Context) error
-		when    faultproxy.When
-		at      string
-		outcome sqldb.Outcome
-		value   int64
-	}{
-		"Once, applied":          {incrementOnce, faultproxy.AfterStatement, "UPDATE counter", sqldb.Unknown, 1},
-		"Once, not applied":      {incrementOnce, faultproxy.BeforeStatement, "UPDATE counter", sqldb.Unknown, 0},
-		"InTx, statement":        {inTx, faultproxy.AfterStatement, "UPDATE counter", sqldb.NotApplied, 0},
-		"InTx, COMMIT applied":   {inTx, faultproxy.AfterCommit, "", sqldb.Unknown, 1},
-		"InTx, COMMIT lost":      {inTx, faultproxy.BeforeCommit, "", sqldb.Unknown, 0},
-		"InTx, BEGIN sent again": {inTx, faultproxy.AfterStatement, "START TRANSACTION", sqldb.NotApplied, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := mariaCounters(t)
-			direct := open(t, url)
-			proxy := faultproxy.New(t, url)
-			db := open(t, proxy.DSN(url), briefly)
-			proxy.Cut(c.when, faultproxy.FIN, faultproxy.Matching(c.at))
-			err := c.call(db)(t.Context())
-			if proxy.Cuts() != 1 {
-				t.Fatalf("%d cuts, want 1: the test tested nothing", proxy.Cuts())
-			}
-			if !strings.Contains(name, "sent again") {
-				wantError(t, err, c.outcome, sqldb.Connection)
-			} else if err != nil {
-				t.Error(err)
-			}
-			waittest.Eventually(t, "the counter is right", func() bool { return value(t, direct, "a") == c.value })
-			if err := c.call(db)(t.Context()); err != nil {
-				t.Errorf("the next call: %v", err)
-			}
-		})
 	}
 }
 

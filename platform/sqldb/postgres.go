@@ -50,9 +50,7 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 	if err != nil {
 		return cfg, "", nil, err
 	}
-	if err := trimVariables(); err != nil {
-		return cfg, "", nil, err
-	}
+	trimVariables()
 	if cfg, err = pq.NewConfig(s.URL); err != nil {
 		return cfg, "", nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
@@ -100,17 +98,13 @@ func postgresConfig(s Settings) (cfg pq.Config, file string, ignored []string, e
 
 // trimVariables cuts line breaks off the end of the variables that the driver reads, such as PGPASSWORD: secrets often
 // end with one.
-func trimVariables() error {
+func trimVariables() {
 	for name, value := range config.Environ() {
 		trimmed := strings.TrimRight(value, "\r\n")
-		if !strings.HasPrefix(name, "PG") || trimmed == value {
-			continue
-		}
-		if err := os.Setenv(name, trimmed); err != nil {
-			return fmt.Errorf("cut the line break off %s: %w", name, err)
+		if strings.HasPrefix(name, "PG") && trimmed != value {
+			_ = os.Setenv(name, trimmed) // cannot fail: the variable exists, and its value has become shorter
 		}
 	}
-	return nil
 }
 
 // dropForeign removes from the settings of a URL those that the server does not know and the driver does not obey:

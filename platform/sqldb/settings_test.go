@@ -3,7 +3,6 @@ package sqldb
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/testkit/waittest"
@@ -202,23 +200,4 @@ func TestSilentServer(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestTwoPoolsNeedTwoNames(t *testing.T) {
-	t.Parallel()
-	reg := prometheus.NewRegistry()
-	pool := func(name string) error {
-		s := Settings{URL: "postgres://app@db/x?sslmode=disable", Name: name}
-		db, err := Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-		if err == nil {
-			t.Cleanup(func() { _ = db.Close() })
-		}
-		return err
-	}
-	if err := errors.Join(pool(""), pool("ledger")); err != nil {
-		t.Error(err)
-	}
-	if err := pool(""); err == nil || !strings.Contains(err.Error(), `named "main"`) {
-		t.Errorf("got %v, want the name of the pool", err)
-	}
 }

@@ -106,10 +106,8 @@ func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) er
 // Pause waits before another try, for a random time between half of d and one and a half of
 // it, so that competing processes do not collide again. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d/2 + rand.N(d)):
 		return true
 	case <-ctx.Done():
 		return false

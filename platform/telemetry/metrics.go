@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"errors"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,7 +8,7 @@ import (
 )
 
 // newRegistry returns a registry with the metrics that all processes report.
-func newRegistry(cfg Config, spans prometheus.Collector) (*prometheus.Registry, error) {
+func newRegistry(cfg Config, spans prometheus.Collector) *prometheus.Registry {
 	// There is no commit label: the go command records no commit in a workspace. The version (git describe) names it.
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "rowlock_build_info",
@@ -19,10 +18,7 @@ func newRegistry(cfg Config, spans prometheus.Collector) (*prometheus.Registry, 
 	build.Set(1)
 
 	registry := prometheus.NewRegistry()
-	return registry, errors.Join(
-		registry.Register(collectors.NewGoCollector()),
-		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-		registry.Register(build),
-		registry.Register(spans),
-	)
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, spans)
+	return registry
 }

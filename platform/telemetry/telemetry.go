@@ -67,12 +67,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	}
 
 	spans := newSpanCounter()
-	registry, err := newRegistry(cfg, spans)
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
-	}
-
-	t := &Telemetry{logger: slog.New(handler), registry: registry, propagator: propagator}
+	t := &Telemetry{logger: slog.New(handler), registry: newRegistry(cfg, spans), propagator: propagator}
 
 	// Before the first exporter exists: gRPC's logger must not change while it is used.
 	if cfg.CaptureGlobals {

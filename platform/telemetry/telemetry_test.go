@@ -187,3 +187,29 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 }
+
+// A request joins its caller's trace as OTEL_PROPAGATORS says, also if tracing is off. Baggage is accepted, and never
+// read.
+func TestPropagators(t *testing.T) {
+	t.Parallel()
+	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	headers := map[string]propagation.HeaderCarrier{
+		"w3c": {"Traceparent": {"00-" + traceID + "-" + spanID + "-00"}}, "b3": {"B3": {traceID + "-" + spanID + "-0"}},
+	}
+	for propagators, joins := range map[string]string{
+		"":                       "w3c",
+		"tracecontext,baggage":   "w3c",
+		"b3":                     "b3",
+		"b3multi, tracecontext,": "w3c b3",
+		"none":                   "",
+		"baggage":                "",
+	} {
+		tel, _ := build(t, environ("OTEL_PROPAGATORS", propagators))
+		for name, header := range headers {
+			joined := trace.SpanContextFromContext(tel.Propagator().Extract(t.Context(), header))
+			if got, want := joined.TraceID().String() == traceID, strings.Contains(joins, name); got != want {
+				t.Errorf("OTEL_PROPAGATORS=%q: a request with %s joined its trace: %t, want %t", propagators, name, got, want)
+			}
+		}
+	}
+}

@@ -1,12 +1,12 @@
 package authtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // draft is a token before signing.
@@ -71,17 +71,7 @@ func (i *Issuer) Token(subject string, options ...Option) string {
 		panic(fmt.Errorf("authtest: %w", err))
 	}
 
-	claims, err := json.Marshal(d.claims)
-	if err != nil {
-		panic(fmt.Errorf("authtest: %w", err))
-	}
-
-	signed, err := signer.Sign(claims)
-	if err != nil {
-		panic(fmt.Errorf("authtest: %w", err))
-	}
-
-	token, err := signed.CompactSerialize()
+	token, err := jwt.Signed(signer).Claims(d.claims).Serialize()
 	if err != nil {
 		panic(fmt.Errorf("authtest: %w", err))
 	}

@@ -86,34 +86,3 @@ func TestOwnerKilled(t *testing.T) {
 		return errors.Is(err, os.ErrNotExist)
 	})
 }
-
-// While the owner lives, the guard keeps its hands off: status, output and folder are the owner's.
-func TestOwnerAlive(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	output, err := os.Create(filepath.Join(dir, "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := guard.Start(guard.Spec{
-		Path: "/bin/sh", Args: []string{"-c", `echo "$GREETING from $PWD, fd 3: $(ls -l /dev/fd/3 2>/dev/null)"; exit 7`},
-		Dir: "/", Env: []string{"GREETING=it's me", "PATH=/usr/bin:/bin"}, Output: output, Remove: dir,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if failure, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || failure.ExitCode() != 7 {
-		t.Errorf("end: %v, want status 7", p.Err())
-	}
-	<-p.Done()
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("signal to a program that has ended: %v", err)
-	}
-	if err := output.Close(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(output.Name())
-	if err != nil || string(text) != "it's me from /, fd 3: \n" {
-		t.Errorf("output %q %v: the program gets its own environment and folder, and not the guard's pipe", text, err)
-	}
-}

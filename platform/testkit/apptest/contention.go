@@ -22,13 +22,8 @@ type Contention struct {
 // NewContention returns lock metrics on a separate registry.
 func NewContention(t *testing.T, s contention.Settings) *Contention {
 	t.Helper()
-	c := &Contention{registry: prometheus.NewRegistry(), lock: s.Lock}
-	var err error
-	c.Metrics, err = contention.New(c.registry, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	registry := prometheus.NewRegistry()
+	return &Contention{Metrics: contention.New(registry, s), registry: registry, lock: s.Lock}
 }
 
 // Waits returns how many waits were recorded, and their sum in seconds.

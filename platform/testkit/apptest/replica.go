@@ -56,7 +56,7 @@ type Replica struct {
 	// Admin is the base URL of probes and metrics.
 	Admin string
 	// Log holds what the replica has logged. A failing test prints it.
-	Log *Log
+	Log *waittest.Log
 
 	stop func() error
 }
@@ -70,7 +70,7 @@ func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, envir
 		maps.Copy(environ, e)
 	}
 
-	log := new(Log)
+	log := new(waittest.Log)
 	c, err := s.New(t.Context(), Config[C](t, dsn, environ), chassis.Process{Environ: environ, Output: log})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,12 @@ const citusShards = "8"
 // nil selects the worker's port. The test is skipped if the server lacks the extension.
 func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	t.Helper()
-	if !HasCitus(t) {
+	var installed bool
+	err := Dial(t, Empty(t)).Get(&installed, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	if !installed {
 		t.Skip("the server's pg_available_extensions lists no citus")
 	}
 
@@ -38,11 +43,7 @@ func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("dbtest: %v", err)
-		}
-	})
+	stopAtEnd(t, cluster.Stop)
 
 	// On workers the role's setting limits waits for locks.
 	for _, node := range append(cluster.Workers(), cluster.Coordinator()) {
@@ -51,14 +52,4 @@ func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 		}
 	}
 	return cluster.Coordinator().URL
-}
-
-// HasCitus reports whether the server has the extension.
-func HasCitus(t testing.TB) (installed bool) {
-	t.Helper()
-	err := Dial(t, Empty(t)).Get(&installed, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
-	if err != nil {
-		t.Fatalf("dbtest: %v", err)
-	}
-	return installed
 }

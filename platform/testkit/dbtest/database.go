@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -17,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 )
 
@@ -38,27 +37,21 @@ func Postgres(t testing.TB, src migrate.Source) string {
 	if err != nil {
 		t.Fatalf("dbtest: template: %v", err)
 	}
-	return clone(ctx, t, admin, template)
+	return clone(t, template)
 }
 
 // Empty returns the DSN of a new empty database, which is dropped like those of [Postgres].
 func Empty(t testing.TB) string {
 	t.Helper()
-	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
 	// Unlike template1, template0 can always be copied: it accepts no connections.
-	return clone(ctx, t, admin, "template0")
+	return clone(t, "template0")
 }
 
 // Encoded returns the DSN of a new empty database that stores text in an encoding such as LATIN1. It is dropped like
 // those of [Postgres].
 func Encoded(t testing.TB, encoding string) string {
 	t.Helper()
-	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
-	return clone(ctx, t, admin, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
+	return clone(t, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
 }
 
 // Dial opens a pool on a PostgreSQL database until the test ends, without the code under test.
@@ -73,8 +66,11 @@ func Dial(t testing.TB, dsn string) *sqlx.DB {
 }
 
 // clone creates a database with these options of CREATE DATABASE until the test ends.
-func clone(ctx context.Context, t testing.TB, admin, template string, options ...string) string {
+func clone(t testing.TB, template string, options ...string) string {
 	t.Helper()
+	admin := process.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
 
 	name := newName(t)
 	dsn, err := withDatabase(admin, name)
@@ -117,9 +113,7 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
 		// An advisory lock of the maintenance database excludes other processes. It ends with this
 		// session, so a killed builder blocks no other.
-		lock := fnv.New64a()
-		_, _ = lock.Write([]byte(name))
-		if err := run(ctx, conn, "SELECT pg_advisory_lock($1)", int64(lock.Sum64())); err != nil {
+		if err := run(ctx, conn, "SELECT pg_advisory_lock(hashtextextended($1, 0))", name); err != nil {
 			return err
 		}
 		return build(ctx, t, conn, admin, name, src)
@@ -180,17 +174,7 @@ func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", URLVariable, err)
 	}
-	return onSession(ctx, connector, f)
-}
-
-// onSession runs f on a new session and ends it. It leaves no pool that could be mistaken for a leak.
-func onSession(ctx context.Context, connector driver.Connector, f func(conn *sql.Conn) error) error {
-	db := sql.OpenDB(connector)
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return errors.Join(fmt.Errorf("connect to the test server: %w", err), db.Close())
-	}
-	return errors.Join(f(conn), conn.Close(), db.Close())
+	return localpg.OnSession(ctx, connector, f)
 }
 
 func run(ctx context.Context, conn *sql.Conn, statement string, args ...any) error {

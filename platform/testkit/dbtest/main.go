@@ -149,10 +149,16 @@ func owned(t testing.TB, own *localpg.Server, err error) *localpg.Server {
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+	stopAtEnd(t, own.Stop)
+	return own
+}
+
+// stopAtEnd calls stop when the test ends.
+func stopAtEnd(t testing.TB, stop func(ctx context.Context) error) {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := own.Stop(context.WithoutCancel(t.Context())); err != nil {
+		if err := stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("dbtest: %v", err)
 		}
 	})
-	return own
 }

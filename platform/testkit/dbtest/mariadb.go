@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/localmaria"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -99,13 +100,7 @@ func MariaServer(t testing.TB, settings ...map[string]string) (server *localmari
 	defer cancel()
 	own, err := privateMaria(ctx, settings)
 	skipOrFail(t, err, localmaria.ErrNotInstalled)
-
-	t.Cleanup(func() {
-		if err := own.Stop(); err != nil {
-			t.Errorf("dbtest: %v", err)
-		}
-	})
-
+	stopAtEnd(t, func(context.Context) error { return own.Stop() })
 	dsn = own.URL(createMariaDatabase(t, own.URL("mysql")))
 	return own, dsn
 }
@@ -123,7 +118,7 @@ func onMaria(ctx context.Context, t testing.TB, admin, statement string) {
 	t.Helper()
 	connector, err := sqldb.Connector(admin, "", "")
 	if err == nil {
-		err = onSession(ctx, connector, func(conn *sql.Conn) error { return run(ctx, conn, statement) })
+		err = localpg.OnSession(ctx, connector, func(conn *sql.Conn) error { return run(ctx, conn, statement) })
 	}
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)

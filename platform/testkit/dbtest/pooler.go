@@ -17,12 +17,7 @@ func PgBouncer(t testing.TB, dsn string, poolSize int) string {
 	defer cancel()
 	pooler, err := pgbouncer.Start(ctx, config.Environ()["PATH"], poolSize, dsn)
 	skipOrFail(t, err, pgbouncer.ErrNotInstalled)
-
-	t.Cleanup(func() {
-		if err := pooler.Stop(); err != nil {
-			t.Errorf("dbtest: %v", err)
-		}
-	})
+	stopAtEnd(t, func(context.Context) error { return pooler.Stop() })
 
 	through, err := pooler.DSN(dsn)
 	if err != nil {

@@ -1,17 +1,13 @@
 package dbtest
 
 import (
-	"context"
 	"crypto/x509"
-	"database/sql"
 	"encoding/pem"
-	"errors"
-	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
@@ -21,65 +17,49 @@ import (
 // The URL is the superuser's, with sslmode=verify-full.
 func TLSServer(t testing.TB, settings ...map[string]string) (own *localpg.Server, dsn string) {
 	t.Helper()
-	own = Server(t, settings...)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
-
-	data := filepath.Join(own.Dir(), "data")
-	if err := errors.Join(configureTLS(data), demandTLS(ctx, own.URL("postgres"))); err != nil {
+	dir, err := guard.TempFolder("", "rowlock-tls-*")
+	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the server's end
+
+	file := func(name string) string { return filepath.Join(dir, name) }
+	writeTLSFiles(t, file)
+	own = Server(t, append(settings, map[string]string{
+		"ssl": "on", "ssl_cert_file": file("server.crt"), "ssl_key_file": file("server.key"), "hba_file": file("hba"),
+	})...)
 
 	u, err := url.Parse(own.URL("postgres"))
 	if err != nil {
 		t.Fatal("dbtest: the server's URL cannot be read")
 	}
-	u.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {filepath.Join(data, "server.crt")}}.Encode()
+	u.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {file("server.crt")}}.Encode()
 	return own, u.String()
 }
 
-// configureTLS writes into the data folder who may connect, and a self-signed certificate for
-// 127.0.0.1 with its key, in the files where the server looks for them.
-func configureTLS(data string) error {
+// writeTLSFiles writes a self-signed certificate for 127.0.0.1 with its key, and who may connect.
+func writeTLSFiles(t testing.TB, file func(name string) string) {
+	t.Helper()
 	source := httptest.NewTLSServer(nil) // has a suitable certificate
 	pair := source.TLS.Certificates[0]
 	source.Close()
 
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
-		return fmt.Errorf("encode the key: %w", err)
+		t.Fatalf("dbtest: encode the key: %v", err)
 	}
-
 	user, err := guard.Unprivileged()
 	if err != nil {
-		return err
+		t.Fatalf("dbtest: %v", err)
 	}
 
-	certificate := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
-	for name, text := range map[string]string{
-		"pg_hba.conf": "hostssl all all 127.0.0.1/32 scram-sha-256\n",
-		"server.crt":  string(pem.EncodeToMemory(certificate)),
-		"server.key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
+	for name, text := range map[string][]byte{
+		"hba":        []byte("hostssl all all 127.0.0.1/32 scram-sha-256\n"),
+		"server.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		"server.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 	} {
-		if err := user.WriteFile(filepath.Join(data, name), text); err != nil {
-			return err
+		if err := user.WriteFile(file(name), string(text)); err != nil {
+			t.Fatalf("dbtest: %v", err)
 		}
 	}
-	return nil
-}
-
-// demandTLS makes the server read what configureTLS wrote, and returns when the server refuses
-// connections without TLS. plain is a URL without TLS.
-func demandTLS(ctx context.Context, plain string) error {
-	err := onAdmin(ctx, plain, func(conn *sql.Conn) error {
-		return errors.Join(run(ctx, conn, "ALTER SYSTEM SET ssl = on"), run(ctx, conn, "SELECT pg_reload_conf()"))
-	})
-	for err == nil && onAdmin(ctx, plain, func(*sql.Conn) error { return nil }) == nil {
-		select {
-		case <-ctx.Done():
-			err = fmt.Errorf("the server still takes connections without TLS: %w", ctx.Err())
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-// Package waittest helps tests wait for conditions and release goroutines together.
+// Package waittest helps tests wait for conditions, release goroutines together, and read a log while it is written.
 package waittest
 
 import (
@@ -13,12 +13,7 @@ import (
 // t.Fatal.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	eventually(t, time.Minute, what, condition)
-}
-
-func eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
-	t.Helper()
-	const interval = 2 * time.Millisecond
+	const limit, interval = time.Minute, 2 * time.Millisecond
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for begin := time.Now(); !condition(); <-tick.C {

@@ -3,14 +3,11 @@ package waittest
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
-// failing records what Fatalf and Error were called with. Fatalf ends its goroutine as testing.T does.
+// failing records what Error was called with.
 type failing struct {
 	testing.TB
 
@@ -20,29 +17,6 @@ type failing struct {
 func (f *failing) Helper() {}
 
 func (f *failing) Error(args ...any) { f.message = fmt.Sprint(args...) }
-
-func (f *failing) Fatalf(format string, args ...any) {
-	f.message = fmt.Sprintf(format, args...)
-	panic(f)
-}
-
-func TestEventually(t *testing.T) {
-	t.Parallel()
-	calls := 0
-	Eventually(t, "three calls", func() bool { calls++; return calls == 3 })
-	if calls != 3 {
-		t.Errorf("%d calls, want 3", calls)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		f, begin := &failing{TB: t}, time.Now()
-		defer func() {
-			if recover() != any(f) || !strings.Contains(f.message, "the pot is free") || time.Since(begin) < time.Minute {
-				t.Errorf("%q after %s", f.message, time.Since(begin))
-			}
-		}()
-		Eventually(f, "the pot is free", func() bool { return false })
-	})
-}
 
 // Every goroutine stands in f before one of them goes on, so all must have been released.
 func TestTogether(t *testing.T) {
@@ -59,6 +33,7 @@ func TestTogether(t *testing.T) {
 		}
 		return nil
 	})
+
 	if f.message != "the seventh" {
 		t.Errorf("%q was reported", f.message)
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -98,24 +97,6 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The reason for all this: database/sql itself runs an autocommit statement twice when the
-// reply is lost with a FIN.
-func TestPoolDoublesAWrite(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "")
-	if err := b.through.PingContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Matching("update"))
-	_, err := b.through.ExecContext(t.Context(), increase) //nolint:forbidigo // the very thing that is shown to be wrong
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := b.n(t); n != 2 {
-		t.Errorf("n = %d; with 1 the driver has mended its ways, and rule 1 can be thought over", n)
-	}
-}
-
 // Many clients, every seventh reply lost: what the server did is what the clients know of plus
 // what was cut, exactly.
 func TestCutEvery(t *testing.T) {
@@ -160,38 +141,6 @@ func TestCutEvery(t *testing.T) {
 	}
 }
 
-// lib/pq does not come back at a context's deadline while the connection is silent, so the test
-// ends the silence itself.
-func TestHang(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "")
-	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang)
-	done := silence(t, pin(t, b.through))
-	waittest.Eventually(t, "the server has the statement", func() bool { return b.n(t) == 1 })
-	b.proxy.Drop(faultproxy.RST)
-	if err := <-done; err == nil {
-		t.Error("no error, though the reply was lost")
-	}
-}
-
-func TestPause(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "")
-	conn := pin(t, b.through)
-	b.proxy.Pause()
-	done := silence(t, conn)
-	if n := b.n(t); n != 0 {
-		t.Errorf("n = %d while paused, want 0", n)
-	}
-	b.proxy.Resume()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if n := b.n(t); n != 1 {
-		t.Errorf("n = %d, want 1", n)
-	}
-}
-
 // A slow proxy delays and loses nothing.
 func TestSlow(t *testing.T) {
 	t.Parallel()
@@ -211,45 +160,5 @@ func TestSlow(t *testing.T) {
 	b.proxy.Slow(0)
 	if n := b.n(t); n != times {
 		t.Errorf("n = %d, want %d", n, times)
-	}
-}
-
-func TestRefuseAndDrop(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "")
-	conn := pin(t, b.through)
-	b.proxy.Refuse()
-	if _, err := conn.ExecContext(t.Context(), increase); err != nil {
-		t.Errorf("an open connection, while new ones are refused: %v", err)
-	}
-	if _, err := b.through.Conn(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a new connection: %v, want refused", err)
-	}
-	b.proxy.Drop(faultproxy.RST)
-	if _, err := conn.ExecContext(t.Context(), increase); err == nil {
-		t.Error("a dropped connection works")
-	}
-	if err := b.proxy.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.through.PingContext(t.Context()); err != nil {
-		t.Errorf("after Accept: %v", err)
-	}
-	if n := b.n(t); n != 1 {
-		t.Errorf("n = %d, want 1", n)
-	}
-}
-
-// Messages longer than what the proxy looks at go through whole, both ways.
-func TestLongMessages(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "&binary_parameters=yes")
-	long := strings.Repeat("0123456789abcdef", 64<<10)
-	var back string
-	if err := b.through.QueryRowContext(t.Context(), "SELECT $1::text", long).Scan(&back); err != nil {
-		t.Fatal(err)
-	}
-	if back != long {
-		t.Errorf("%d bytes came back changed", len(back))
 	}
 }

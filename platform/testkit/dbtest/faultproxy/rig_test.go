@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -75,20 +74,3 @@ func pin(t *testing.T, db *sqlx.DB) *sql.Conn {
 }
 
 const increase = "UPDATE c SET n = n + 1"
-
-// silence runs increase on the connection and checks that there is no answer for a while. The answer
-// comes through the channel.
-func silence(t *testing.T, conn *sql.Conn) <-chan error {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		_, err := conn.ExecContext(t.Context(), increase)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Fatalf("an answer out of the silence: %v", err)
-	case <-time.After(200 * time.Millisecond):
-	}
-	return done
-}

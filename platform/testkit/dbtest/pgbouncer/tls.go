@@ -7,22 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
-
-// systemRoots returns the files where operating systems keep trusted certificates.
-func systemRoots() []string {
-	return []string{
-		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
-		"/etc/ssl/ca-bundle.pem",
-	}
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
 
 // secure returns the part of the configuration for TLS to the server. It interprets the
 // parameters of a database URL like the driver. It copies the certificates into files,
@@ -38,11 +24,7 @@ func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, 
 	}
 
 	if mode != "require" && (root == "" || root == "system") {
-		i := slices.IndexFunc(systemRoots(), isFile)
-		if i < 0 {
-			return "", errors.New("pgbouncer needs a file with the certificates to trust: name it by sslrootcert")
-		}
-		root = systemRoots()[i]
+		return "", errors.New("pgbouncer needs a file with the certificates to trust: name it by sslrootcert")
 	}
 
 	var lines strings.Builder
