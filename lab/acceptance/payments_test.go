@@ -100,12 +100,13 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 func wantLedger(t *testing.T, db *sqlx.DB, step string, paid, charged, open int) {
 	t.Helper()
 	type ledger struct{ Payments, Charges, Settled, Open int }
-	got := get[ledger](t, db, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
+	var got ledger
+	err := db.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
 		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
 		(SELECT count(*) FROM payments.processor_charges JOIN payments.payments USING (processor_key, amount)) AS settled,
 		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED') AS open`)
-	if want := (ledger{paid, charged, paid, open}); got != want {
-		t.Errorf("%s: the ledger has %+v, want %+v", step, got, want)
+	if want := (ledger{paid, charged, paid, open}); err != nil || got != want {
+		t.Errorf("%s: the ledger has %+v, want %+v: %v", step, got, want, err)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/jmoiron/sqlx"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
@@ -56,12 +54,3 @@ func url(replica *local.Replica) string { return "http://" + replica.Status().AP
 
 // options returns those that every client of the tests has: each call is sent once.
 func options() []rowlock.Option { return targets.Once(targets.HTTPClient()) }
-
-// get reads one row, or one value.
-func get[T any](t *testing.T, db *sqlx.DB, query string) (into T) {
-	t.Helper()
-	if err := db.GetContext(t.Context(), &into, query); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return into
-}

@@ -5,12 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
-	core "k8s.io/api/core/v1"
-	networking "k8s.io/api/networking/v1"
-	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
@@ -27,8 +22,7 @@ func jobs(all objects) (found []*batch.Job) {
 }
 
 // In the modes init and job each service is migrated by one container with the owner's secret, and no serving container
-// has that secret; at startup there is no owner. All of them are restricted as the pod security standard of that name
-// demands. (testdata/owner-init.yaml and owner-job.yaml show the containers of one service.)
+// has that secret; at startup there is no owner. (testdata/owner-init.yaml and owner-job.yaml show one service's.)
 func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 	t.Parallel()
 	const owner = `-db-owner"`
@@ -36,7 +30,6 @@ func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 		all := render(t, umbrella, "global: {migrations: {mode: "+mode+"}}")
 		migrating := 0
 		for _, c := range containers(all) {
-			restricted(t, mode, c)
 			if slices.Equal(c.Args, []string{"migrate"}) {
 				migrating++
 				if !strings.Contains(raw(t, c), owner) {
@@ -59,20 +52,6 @@ func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 				t.Errorf("%s: %s gets MIGRATE_ON_START=%s, want %s", mode, w, got, want)
 			}
 		}
-	}
-}
-
-func restricted(t *testing.T, name string, c core.Container) {
-	t.Helper()
-	s := c.SecurityContext
-	if *s.AllowPrivilegeEscalation {
-		t.Errorf("%s: %s may escalate its privileges", name, c.Name)
-	}
-	if !*s.ReadOnlyRootFilesystem {
-		t.Errorf("%s: %s may write to its image", name, c.Name)
-	}
-	if !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-		t.Errorf("%s: %s drops %v", name, c.Name, s.Capabilities.Drop)
 	}
 }
 
@@ -109,34 +88,5 @@ func TestTheJobIsNamedByWhatItRuns(t *testing.T) {
 	long := name(byJob + "\nfullnameOverride: " + strings.Repeat("a", 50) + "-b")
 	if len(long) > validation.LabelValueMaxLength {
 		t.Errorf("%s has %d characters", long, len(long))
-	}
-}
-
-// A NetworkPolicy is about the Job's pod as about a replica's; no Service, disruption budget or Deployment is.
-func TestTheJobsPodIsNoReplica(t *testing.T) {
-	t.Parallel()
-	all := render(t, umbrella, "global: {migrations: {mode: job}}")
-	for _, j := range jobs(all) {
-		service := j.Spec.Template.Labels["app.kubernetes.io/name"]
-		for name, o := range all {
-			var of *meta.LabelSelector
-			switch o := o.typed.(type) {
-			case *networking.NetworkPolicy:
-				of = &o.Spec.PodSelector
-			case *apps.Deployment:
-				of = o.Spec.Selector
-			case *policy.PodDisruptionBudget:
-				of = o.Spec.Selector
-			case *core.Service:
-				of = &meta.LabelSelector{MatchLabels: o.Spec.Selector}
-			default:
-				continue
-			}
-
-			want := name == "NetworkPolicy/rowlock-"+service
-			if got := matches(t, of, j.Spec.Template.Labels); got != want {
-				t.Errorf("%s selects the pod of %s: %t, want %t", name, j.Name, got, want)
-			}
-		}
 	}
 }

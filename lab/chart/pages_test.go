@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,15 +13,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 )
-
-// valuesOfEach returns a line of values for every service, whose format gets its name and the first letter of that.
-func valuesOfEach(format string) string {
-	var values strings.Builder
-	for _, name := range targets.Names() {
-		_, _ = fmt.Fprintf(&values, format+"\n", name, name[:1])
-	}
-	return values.String()
-}
 
 // secretsOf returns the secrets that pods cannot start without, with their keys.
 func secretsOf(all objects) map[string][]string {

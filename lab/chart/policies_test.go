@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
@@ -77,89 +74,6 @@ func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
 			_, found := all["NetworkPolicy/rowlock-"+service]
 			if want := slices.Contains(c.want, service); found != want {
 				t.Errorf("%s %s: %s has a policy: %t, want %t", c.values, c.upgrade, service, found, want)
-			}
-		}
-	}
-}
-
-// Every rule for a way out names its peers: Kubernetes takes a rule without any for all.
-func TestPoliciesNameTheirPeers(t *testing.T) {
-	t.Parallel()
-	together, none := render(t, umbrella, identified), render(t, alone, identified+"networkPolicy: {apiServerTo: []}")
-	for _, all := range []objects{together, none} {
-		for name, o := range all {
-			policy, ok := o.typed.(*networking.NetworkPolicy)
-			if !ok {
-				continue
-			}
-			for _, rule := range policy.Spec.Egress {
-				if len(rule.To) == 0 {
-					t.Errorf("%s: a way out %s", name, raw(t, rule))
-				}
-			}
-		}
-	}
-}
-
-// matches reports whether a selector finds a pod with these labels.
-func matches(t *testing.T, selector *meta.LabelSelector, of map[string]string) bool {
-	t.Helper()
-	found, err := meta.LabelSelectorAsSelector(selector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found.Matches(labels.Set(of))
-}
-
-// admits reports whether the policies let a pod of the release's namespace reach a port of another, as Kubernetes reads
-// them: a pod that no policy selects is open, any other takes what one of the policies names.
-func admits(t *testing.T, all objects, from, to map[string]string, port string) bool {
-	t.Helper()
-	open := true
-
-	for _, o := range all {
-		policy, ok := o.typed.(*networking.NetworkPolicy)
-		if !ok || !matches(t, &policy.Spec.PodSelector, to) {
-			continue
-		}
-		open = false
-		for _, rule := range policy.Spec.Ingress {
-			toPort := func(p networking.NetworkPolicyPort) bool { return p.Port.String() == port }
-			fromPod := func(peer networking.NetworkPolicyPeer) bool {
-				return peer.PodSelector != nil && peer.NamespaceSelector == nil && matches(t, peer.PodSelector, from)
-			}
-			if slices.ContainsFunc(rule.Ports, toPort) && slices.ContainsFunc(rule.From, fromPod) {
-				return true
-			}
-		}
-	}
-	return open
-}
-
-// The check reaches the APIs of all services, and no more of them, though no policy names it; without it no policy is
-// made for it. A service without a policy stays open to all.
-func TestTheCheckPassesThePolicies(t *testing.T) {
-	t.Parallel()
-	values := valuesOfEach(`%[1]s: {networkPolicy: {from: [{podSelector: {matchLabels: {app: gateway}}}],
-  internalFrom: [{podSelector: {matchLabels: {app: %[2]s}}}]}}`)
-	const open = "--set=pyggpot.networkPolicy.enabled=false"
-	with, without := render(t, umbrella, values, open), render(t, umbrella, values, open, "--set=test.enabled=false")
-	check := get[core.Pod](t, with, "Pod/rowlock-check").Labels
-	other := map[string]string{"rowlock.dev/client": "true"}
-
-	for _, service := range targets.All() {
-		pod := podTemplate(with[deployment+"-"+service.Name])
-		free := service.Name == targets.Pyggpot
-		for _, port := range pod.Spec.Containers[0].Ports {
-			api := port.Name != "admin"
-			if got := admits(t, with, check, pod.Labels, port.Name); got != (api || free) {
-				t.Errorf("%s: port %s admits the check: %t", service.Name, port.Name, got)
-			}
-			if got := admits(t, with, other, pod.Labels, port.Name); got != free {
-				t.Errorf("%s: port %s admits another pod: %t", service.Name, port.Name, got)
-			}
-			if got := admits(t, without, check, pod.Labels, port.Name); got != free {
-				t.Errorf("%s: port %s admits a check that is not run: %t", service.Name, port.Name, got)
 			}
 		}
 	}

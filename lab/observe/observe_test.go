@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"maps"
 	"math"
 	"regexp"
 	"strings"
@@ -30,8 +29,9 @@ func TestObserved(t *testing.T) {
 	startLoad(t, r)
 	began := time.Now()
 
-	panels := r.fill(t, shipped(t))
-	panelsHaveData(t, r, panels, began)
+	all := shipped(t)
+	panelsHaveData(t, r, all, began)
+	variablesHaveValues(t, r, all)
 	metricsExist(t, r)
 }
 
@@ -42,11 +42,9 @@ var chosen = strings.NewReplacer("$__rate_interval", rateInterval, "$__interval"
 // aQuery matches the query of a variable.
 var aQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// fill returns the expressions of all panels by name, with values for the variables, which the variables' own queries
-// find.
-func (r *rig) fill(t *testing.T, all []dashboard) map[string]string {
+// variablesHaveValues demands that the queries of the dashboards' variables find values.
+func variablesHaveValues(t *testing.T, r *rig, all []dashboard) {
 	t.Helper()
-	panels := map[string]string{}
 	for _, d := range all {
 		for _, v := range d.Templating.List {
 			if v.Name == "datasource" {
@@ -57,28 +55,12 @@ func (r *rig) fill(t *testing.T, all []dashboard) map[string]string {
 				t.Fatalf("%s: the variable %s asks %s", d.name, v.Name, v.Definition)
 			}
 			query := []string{chosen.Replace(parts[1])}
-			eventually(t, d.name+": values of $"+v.Name, dataWithin, func() bool {
-				found, _, _, err := r.prom.LabelValues(t.Context(), parts[2], query, time.Now().Add(-time.Hour), time.Now())
-				return err == nil && len(found) > 0
-			})
-		}
-
-		for where, expr := range d.queries() {
-			panels[where] = chosen.Replace(expr)
+			found, _, _, err := r.prom.LabelValues(t.Context(), parts[2], query, time.Now().Add(-time.Hour), time.Now())
+			if err != nil || len(found) == 0 {
+				t.Errorf("%s: $%s has the values %v: %v", d.name, v.Name, found, err)
+			}
 		}
 	}
-	return panels
-}
-
-// vector evaluates an expression now.
-func (r *rig) vector(t *testing.T, expr string, at time.Time) model.Vector {
-	t.Helper()
-	value, _, _, err := r.prom.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Errorf("%s: %v", expr, err)
-	}
-	vector, _ := value.(model.Vector)
-	return vector
 }
 
 // hasData reports whether an expression had a figure since a time.
@@ -95,10 +77,16 @@ func (r *rig) hasData(ctx context.Context, expr string, since time.Time) (bool, 
 	return false, err
 }
 
-// panelsHaveData waits until every expression of every panel has figures.
-func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.Time) {
+// panelsHaveData waits until every expression of every panel has figures, with values for the variables.
+func panelsHaveData(t *testing.T, r *rig, all []dashboard, since time.Time) {
 	t.Helper()
-	open := maps.Clone(panels)
+	open := map[string]string{}
+	for _, d := range all {
+		for where, expr := range d.queries() {
+			open[where] = chosen.Replace(expr)
+		}
+	}
+	panels := len(open)
 	deadline := time.Now().Add(dataWithin)
 	for ticker := time.Tick(500 * time.Millisecond); len(open) > 0 && time.Now().Before(deadline); <-ticker {
 		for where, expr := range open {
@@ -115,8 +103,7 @@ func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.T
 	for where, expr := range open {
 		t.Errorf("%s has no figure: %s", where, expr)
 	}
-	t.Logf("%d of %d expressions have figures after %s", len(panels)-len(open), len(panels),
-		time.Since(since).Round(time.Second))
+	t.Logf("%d of %d expressions have figures after %s", panels-len(open), panels, time.Since(since).Round(time.Second))
 }
 
 // aMetric matches the names of metrics, in expressions and in prose.
@@ -141,8 +128,9 @@ func metricsExist(t *testing.T, r *rig) {
 
 	for name, where := range asked {
 		one := `count(last_over_time({__name__=~"` + name + `(_count)?"}[5m]))`
-		if len(r.vector(t, one, time.Now())) == 0 {
-			t.Errorf("%s: there is no %s", where, name)
+		found, _, _, err := r.prom.Query(t.Context(), one, time.Now())
+		if vector, _ := found.(model.Vector); err != nil || len(vector) == 0 {
+			t.Errorf("%s: there is no %s: %v", where, name, err)
 		}
 	}
 }

@@ -165,17 +165,6 @@ func needPrometheus(t *testing.T) {
 	}
 }
 
-// eventually waits until cond holds. Its conditions ask other processes, so it asks less often than waittest.
-func eventually(t *testing.T, what string, within time.Duration, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for ticker := time.Tick(50 * time.Millisecond); !cond(); <-ticker {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
-		}
-	}
-}
-
 // rig holds what TestObserved runs.
 type rig struct {
 	prom   v1.API

@@ -49,7 +49,7 @@ func newPayments(r *runner) suite {
 		{
 			// 256 callers could make 1,280 a second.
 			Name: "slow-processor", Title: "a processor of 200 ms, 1 replica, 256 callers",
-			Limits: Figures{perSecond: 1050, errorCount: 0},
+			Bars: Figures{perSecond: 1050, errorCount: 0},
 			run: r.driving(func() drive {
 				d := payNew()
 				d.replicas, d.Connections = 1, r.pick(256, 32)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,61 +50,44 @@ const connecting = 4 * time.Millisecond
 
 // bare returns a run of a transaction, in pgbench's language, by pgbenchClients for the duration.
 func (r *runner) bare(transaction string) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (Result, error) {
-		figures, err := r.runPgbench(ctx, transaction, pgbenchClients, r.Duration)
-		return Result{Figures: figures}, err
-	}
+	return r.timed(transaction, pgbenchClients, r.warmup(), r.Duration)
 }
 
-// timed returns a run of a transaction by as many clients as are named, whose figures have latencies and leave out the
-// warm-up, in which each connection plans its statements and fills its caches. They come from pgbench's log of all
-// transactions, whose writing takes a little of the machine: nothing is judged by them.
+// timed returns a run of a transaction by as many clients as are named. Its figures leave out the warm-up, in which
+// each connection plans its statements and fills its caches. They come from pgbench's log of all transactions, whose
+// writing takes less than a hundredth of the machine. The URL is in the environment: among the arguments it would show
+// the password in the process list.
 func (r *runner) timed(
 	transaction string, clients int, warmup, duration time.Duration,
 ) func(context.Context) (Result, error) {
 	whole := warmup + duration + time.Duration(clients)*connecting
 	return func(ctx context.Context) (run Result, err error) {
+		if r.pgbench == "" {
+			return Result{}, errLeftOut
+		}
 		dir, err := os.MkdirTemp("", "rowlock-pgbench-")
 		if err != nil {
 			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		figures, err := r.runPgbench(ctx, transaction, clients, whole, "--log", "--log-prefix="+filepath.Join(dir, "log"))
+
+		_, err = output(ctx, r.pgbench, transaction, []string{"PGDATABASE=" + r.url},
+			"--no-vacuum", "--protocol=prepared", "--client="+strconv.Itoa(clients),
+			"--jobs="+strconv.Itoa(min(clients, pgbenchThreads)), "--time="+strconv.Itoa(int(math.Ceil(whole.Seconds()))),
+			"--file=-", "--log", "--log-prefix="+filepath.Join(dir, "log"))
 		if err != nil {
-			return Result{}, err
+			return Result{}, fmt.Errorf("pgbench: %w", err)
 		}
-		if run, err = readLog(dir, warmup); err == nil {
-			run.Figures[errorCount] = figures[errorCount]
-		}
-		return run, err
+		return readLog(dir, warmup)
 	}
 }
 
-// runPgbench runs pgbench for the duration in whole seconds and returns the figures of its summary. It passes the URL
-// by the environment: among the arguments it would show the password in the process list.
-func (r *runner) runPgbench(
-	ctx context.Context, transaction string, clients int, duration time.Duration, more ...string,
-) (Figures, error) {
-	if r.pgbench == "" {
-		return nil, errLeftOut
-	}
-	args := append([]string{
-		"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients),
-		"--jobs=" + strconv.Itoa(min(clients, pgbenchThreads)),
-		"--time=" + strconv.Itoa(int(math.Ceil(duration.Seconds()))), "--file=-",
-	}, more...)
-	summary, err := output(ctx, r.pgbench, transaction, []string{"PGDATABASE=" + r.url}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("pgbench: %w", err)
-	}
-	return parsePgbench(summary)
-}
-
-// readLog returns the figures of the transactions that succeeded after the warm-up, from the logs of pgbench's threads.
-// A line has the client, the transaction's number, its time in microseconds (or why it failed), the script, and when it
-// ended in seconds and microseconds.
+// readLog returns the figures of the transactions after the warm-up, from the logs of pgbench's threads. A line has the
+// client, the transaction's number, its time in microseconds (or that it failed, as after a deadlock), the script, and
+// when it ended in seconds and microseconds.
 func readLog(dir string, warmup time.Duration) (Result, error) {
 	type transaction struct{ ended, took int64 } // microseconds
+	const failed = -1
 	var all []transaction
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
@@ -123,9 +105,11 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 			if _, err := fmt.Sscan(line, &client, &number, &took, &script, &seconds, &micros); err != nil {
 				return Result{}, fmt.Errorf("the log of pgbench has the line %q: %w", line, err)
 			}
-			if took, err := strconv.ParseInt(took, 10, 64); err == nil {
-				all = append(all, transaction{1e6*seconds + micros, took})
+			one := transaction{ended: 1e6*seconds + micros, took: failed}
+			if v, err := strconv.ParseInt(took, 10, 64); err == nil {
+				one.took = v
 			}
+			all = append(all, one)
 		}
 	}
 
@@ -135,36 +119,18 @@ func readLog(dir string, warmup time.Duration) (Result, error) {
 		return Result{}, errNoTransactions
 	}
 
-	took, measured := load.NewHistogram(), all[first+1:]
-	for _, t := range measured {
+	took, failures := load.NewHistogram(), 0
+	for _, t := range all[first+1:] {
+		if t.took == failed {
+			failures++
+			continue
+		}
 		_ = took.RecordValue(t.took * int64(time.Microsecond)) // below the hour that a histogram holds
 	}
-	run, window := runOfLatency(took), max(1, all[len(all)-1].ended-all[first].ended)
-	run.Figures[perSecond] = 1e6 * float64(len(measured)) / float64(window)
+
+	run := runOfLatency(took)
+	run.Figures[errorCount] = float64(failures)
+	window := max(1, all[len(all)-1].ended-all[first].ended)
+	run.Figures[perSecond] = 1e6 * float64(took.TotalCount()) / float64(window)
 	return run, nil
-}
-
-// parsePgbench reads the summary that pgbench prints since PostgreSQL 14: transactions per second without the time that
-// making the connections took, and, since 15, those given up after a serialization failure or deadlock.
-func parsePgbench(output string) (Figures, error) {
-	processed, ok := summaryLine(output, `number of transactions actually processed: (\d+)`)
-	if ok && processed == 0 { // then the rest of the summary is left out
-		return nil, errNoTransactions
-	}
-	tps, hasTPS := summaryLine(output, `tps = ([0-9.]+) \(without initial connection time`)
-	if !ok || !hasTPS {
-		return nil, errors.New("the summary of pgbench lacks the number of transactions or the rate")
-	}
-	failed, _ := summaryLine(output, `number of failed transactions: (\d+)`)
-	return Figures{perSecond: tps, errorCount: failed}, nil
-}
-
-// summaryLine returns the number in the line that begins as the pattern says.
-func summaryLine(output, pattern string) (v float64, ok bool) {
-	match := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(output)
-	if match == nil {
-		return 0, false
-	}
-	v, err := strconv.ParseFloat(match[1], 64)
-	return v, err == nil
 }

@@ -46,7 +46,7 @@ func newPyggpot(r *runner) suite {
 		{Name: barePot, Anchor: true, Title: "bare pgbench, updates of one row", run: r.bare(potScript(1))},
 		{
 			Name: "one-pot", Title: "one pot, 2 replicas, 32 callers", Baseline: barePot,
-			Bars: Figures{perSecond: 2}, Limits: Figures{p99: 100}, run: r.driving(func() drive { return p.add(1) }),
+			Bars: Figures{perSecond: 2, p99: 100}, run: r.driving(func() drive { return p.add(1) }),
 		},
 		{Name: few, Title: "10 coins at random, one by one", run: p.draw(10)},
 		{

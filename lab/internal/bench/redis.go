@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strconv"
 
 	"github.com/rowlock/rowlock/platform/localpg/guard"
@@ -42,10 +43,11 @@ func (r *runner) incr(callers, counters int) func(context.Context) (Result, erro
 		if err != nil {
 			return Result{}, fmt.Errorf("redis-benchmark: %w", err)
 		}
-		rate, ok := summaryLine(text, `"[^"]*","([0-9.]+)"`) // the second column
-		if !ok {
+		row := regexp.MustCompile(`(?m)^"[^"]*","([0-9.]+)"`).FindStringSubmatch(text) // the rate is its second column
+		if row == nil {
 			return Result{}, fmt.Errorf("redis-benchmark prints no rate: %q", text)
 		}
-		return Result{Figures: Figures{perSecond: rate}}, nil
+		rate, err := strconv.ParseFloat(row[1], 64)
+		return Result{Figures: Figures{perSecond: rate}}, err
 	}
 }

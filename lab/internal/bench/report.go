@@ -34,17 +34,16 @@ type Scenario struct {
 	Anchor bool
 	// Baseline names the scenario that this one is compared with; empty for none.
 	Baseline string
-	// Bars bounds medians: perSecond from below, others from above. With a baseline they are multiples of its median.
+	// Bars bounds medians: perSecond from below, others from above. Those of perSecond and p50 are multiples of the
+	// baseline's median where there is one.
 	Bars Figures
-	// Limits bounds medians as Bars does, but is never a multiple.
-	Limits Figures
 	// Series and Callers say which point of the sweep this is; empty and 0 for what belongs to the table.
 	Series  string
 	Callers int
 	Runs    []Result
 	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
 	Median Figures
-	// Goals are the bars and limits in words, each with its outcome unless it was reached.
+	// Goals are the bars in words, each with its outcome unless it was reached.
 	Goals []string
 
 	// needs names the scenario that makes what this one works on; empty, or its own name, for none.
@@ -136,15 +135,16 @@ func (r *Report) summarize() {
 			s.Median[ratio] = v / base[perSecond]
 		}
 		for _, figure := range []string{perSecond, p50, p99, errorCount, memoryGrowth, tablesGrowth} {
-			v, ok := s.Median[figure]
-			if limit, bounded := s.Limits[figure]; bounded {
-				s.goal(figure, limit, "", v, ok, r.Options.Quick)
+			limit, bounded := s.Bars[figure]
+			if !bounded {
+				continue
 			}
-			if limit, bounded := s.Bars[figure]; bounded && s.Baseline == "" {
-				s.goal(figure, limit, "", v, ok, r.Options.Quick)
-			} else if bounded {
-				s.goal(figure, limit, " x", v/base[figure], ok && base[figure] > 0, r.Options.Quick)
+			v, measured := s.Median[figure]
+			unit := ""
+			if s.Baseline != "" && (figure == perSecond || figure == p50) {
+				v, measured, unit = v/base[figure], measured && base[figure] > 0, " x"
 			}
+			s.goal(figure, limit, unit, v, measured, r.Options.Quick)
 		}
 	}
 }
