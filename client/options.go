@@ -18,6 +18,9 @@ type Option func(*settings.Settings)
 // their IDLE_TIMEOUT, ten minutes by default, without requests. A transport should
 // close it earlier (IdleConnTimeout): a request that crosses the close is lost, and
 // its outcome unknown.
+//
+// Requests have the User-Agent rowlock-go/VERSION, before Connect's in package
+// pyggpot. A transport of c may replace it.
 func WithHTTPClient(c *http.Client) Option {
 	return func(s *settings.Settings) { s.HTTP = c }
 }

@@ -32,9 +32,7 @@ func Settings(options []rowlock.Option) settings.Settings {
 
 	direct := *s.HTTP
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if s.Token != nil {
-		direct.Transport = bearer{next: direct.Transport, token: s.Token}
-	}
+	direct.Transport = headers{next: direct.Transport, agent: agent(), token: s.Token}
 	s.HTTP = &direct
 	return s
 }
