@@ -1,7 +1,9 @@
 package rowlock
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/rowlock/rowlock/client/internal/settings"
 )
@@ -43,6 +45,31 @@ func WithToken(token string) Option {
 func WithTokenFile(path string) Option {
 	file := &settings.TokenFile{Path: path}
 	return func(s *settings.Settings) { s.Token = file.Token }
+}
+
+// Attempt describes an attempt that failed and will be repeated.
+type Attempt struct {
+	// Request is the method and the path, such as "POST /api/v1/counts/a/increase". The
+	// path contains the caller's ids.
+	Request string
+	// Number is 1 for the first attempt of a call.
+	Number int
+	// Err, an [*Error], says why the attempt failed.
+	Err error
+	// Pause is the wait before the next attempt.
+	Pause time.Duration
+}
+
+// WithAttemptHook calls hook for each attempt that a call repeats, for example to log
+// or count it. It does so in the goroutine and with the context of the call, before
+// the pause, which the context may still end. The last attempt is left out: the call
+// returns its error. Several calls may call hook at once.
+func WithAttemptHook(hook func(context.Context, Attempt)) Option {
+	return func(s *settings.Settings) {
+		s.AttemptFailed = func(ctx context.Context, request string, number int, err error, pause time.Duration) {
+			hook(ctx, Attempt{Request: request, Number: number, Err: err, Pause: pause})
+		}
+	}
 }
 
 // WithoutRetries sends each call once. Changes of counts then get no generated keys.
