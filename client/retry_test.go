@@ -34,6 +34,7 @@ var (
 	missing    = answer{Status: 404, Body: `{"code":"COUNT_NOT_FOUND"}`}
 	noToken    = clienttest.Unauthenticated
 	forbidden  = answer{Status: 403, Body: `{"code":"FORBIDDEN"}`}
+	noKeys     = answer{Status: 501, Body: `{"code":"NOT_SUPPORTED"}`}
 	gateway    = answer{Status: 502, Body: `upstream reset`}
 	moved      = answer{Status: 301}
 	lost       = clienttest.Lost
@@ -128,6 +129,7 @@ func TestRetries(t *testing.T) {
 		"a token refused":                   {increase, []answer{noToken}, 1, rowlock.ErrUnauthenticated, settled},
 		"a bug":                             {increase, []answer{bug}, 1, rowlock.ErrInternal, unsure},
 		"a redirection":                     {get, []answer{moved}, 1, rowlock.ErrBadAnswer, notMade},
+		"not supported":                     {increase, []answer{noKeys}, 1, counts.ErrNotSupported, settled},
 		"lost, then refused":                {increase, []answer{lost, missing}, 2, counts.ErrNotFound, settled},
 		"lost, then overloaded":             {increase, []answer{lost, overloaded}, most, rowlock.ErrAnswerLost, unsure},
 		"lost, then gone":                   {increase, []answer{lost, refused}, most, rowlock.ErrAnswerLost, unsure},
