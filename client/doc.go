@@ -23,7 +23,8 @@
 // changes of counts with a key, generated or from [WithKey]. It repeats such a
 // change for 45 seconds, because services keep a key for at least a minute. A call
 // returns the error of its last attempt, but an outcome stays unknown until an
-// answer settles it. Give contexts a deadline. [WithoutRetries] turns all this off.
+// answer settles it. Give contexts a deadline. [WithoutRetries] turns all this off,
+// and [WithAttemptHook] hears of each attempt that is repeated.
 //
 // Clients follow no redirects.
 //

@@ -112,6 +112,6 @@ func (e *Error) open() bool {
 	case ErrAnswerLost, ErrBadAnswer, ErrOutcomeUnknown, ErrInternal:
 		return true
 	default:
-		return e.Status >= http.StatusInternalServerError
+		return e.Status >= http.StatusInternalServerError && e.Status != http.StatusNotImplemented
 	}
 }

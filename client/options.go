@@ -1,7 +1,9 @@
 package rowlock
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/rowlock/rowlock/client/internal/settings"
 )
@@ -18,6 +20,9 @@ type Option func(*settings.Settings)
 // their IDLE_TIMEOUT, ten minutes by default, without requests. A transport should
 // close it earlier (IdleConnTimeout): a request that crosses the close is lost, and
 // its outcome unknown.
+//
+// Requests have the User-Agent rowlock-go/VERSION, before Connect's in package
+// pyggpot. A transport of c may replace it.
 func WithHTTPClient(c *http.Client) Option {
 	return func(s *settings.Settings) { s.HTTP = c }
 }
@@ -40,6 +45,31 @@ func WithToken(token string) Option {
 func WithTokenFile(path string) Option {
 	file := &settings.TokenFile{Path: path}
 	return func(s *settings.Settings) { s.Token = file.Token }
+}
+
+// Attempt describes an attempt that failed and will be repeated.
+type Attempt struct {
+	// Request is the method and the path, such as "POST /api/v1/counts/a/increase". The
+	// path contains the caller's ids.
+	Request string
+	// Number is 1 for the first attempt of a call.
+	Number int
+	// Err, an [*Error], says why the attempt failed.
+	Err error
+	// Pause is the wait before the next attempt.
+	Pause time.Duration
+}
+
+// WithAttemptHook calls hook for each attempt that a call repeats, for example to log
+// or count it. It does so in the goroutine and with the context of the call, before
+// the pause, which the context may still end. The last attempt is left out: the call
+// returns its error. Several calls may call hook at once.
+func WithAttemptHook(hook func(context.Context, Attempt)) Option {
+	return func(s *settings.Settings) {
+		s.AttemptFailed = func(ctx context.Context, request string, number int, err error, pause time.Duration) {
+			hook(ctx, Attempt{Request: request, Number: number, Err: err, Pause: pause})
+		}
+	}
 }
 
 // WithoutRetries sends each call once. Changes of counts then get no generated keys.

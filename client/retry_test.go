@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ var (
 	missing    = answer{Status: 404, Body: `{"code":"COUNT_NOT_FOUND"}`}
 	noToken    = clienttest.Unauthenticated
 	forbidden  = answer{Status: 403, Body: `{"code":"FORBIDDEN"}`}
+	noKeys     = answer{Status: 501, Body: `{"code":"NOT_SUPPORTED"}`}
 	gateway    = answer{Status: 502, Body: `upstream reset`}
 	moved      = answer{Status: 301}
 	lost       = clienttest.Lost
@@ -127,6 +129,7 @@ func TestRetries(t *testing.T) {
 		"a token refused":                   {increase, []answer{noToken}, 1, rowlock.ErrUnauthenticated, settled},
 		"a bug":                             {increase, []answer{bug}, 1, rowlock.ErrInternal, unsure},
 		"a redirection":                     {get, []answer{moved}, 1, rowlock.ErrBadAnswer, notMade},
+		"not supported":                     {increase, []answer{noKeys}, 1, counts.ErrNotSupported, settled},
 		"lost, then refused":                {increase, []answer{lost, missing}, 2, counts.ErrNotFound, settled},
 		"lost, then overloaded":             {increase, []answer{lost, overloaded}, most, rowlock.ErrAnswerLost, unsure},
 		"lost, then gone":                   {increase, []answer{lost, refused}, most, rowlock.ErrAnswerLost, unsure},
@@ -220,6 +223,51 @@ func TestKeysAreForgotten(t *testing.T) {
 				}
 				if len(s.Keys) != tc.sent || tc.code == nil && err != nil || !errors.Is(err, tc.code) {
 					t.Errorf("sent %d times, want %d: %v", len(s.Keys), tc.sent, err)
+				}
+			})
+		})
+	}
+}
+
+// The hook hears of each attempt that is repeated, before the pause, and not of the last one.
+func TestAttemptHook(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		answers []answer
+		heard   []rowlock.Code
+	}{
+		"applied":  {[]answer{counted}, nil},
+		"refused":  {[]answer{missing}, nil},
+		"repeated": {[]answer{lost, notApplied, counted}, []rowlock.Code{rowlock.ErrAnswerLost, rowlock.ErrNotApplied}},
+		"in vain":  {[]answer{overloaded}, slices.Repeat([]rowlock.Code{rowlock.ErrOverloaded}, 7)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &clienttest.Script{Answers: tc.answers}
+				var heard []rowlock.Code
+				var pauses time.Duration
+				begin := time.Now()
+				_, err := openScript(t, s, rowlock.WithAttemptHook(func(ctx context.Context, a rowlock.Attempt) {
+					if e, ok := errors.AsType[*rowlock.Error](a.Err); ok {
+						heard = append(heard, e.Code)
+					}
+					if want := "POST /api/v1/counts/a%0A/increase"; a.Request != want {
+						t.Errorf("it hears of %q, want %q", a.Request, want)
+					}
+					if a.Number != len(heard) || a.Number != len(s.Keys) {
+						t.Errorf("attempt %d is number %d, and call %d of the hook", len(s.Keys), a.Number, len(heard))
+					}
+					if took := time.Since(begin); took != pauses {
+						t.Errorf("attempt %d is heard of after %s, want %s", a.Number, took, pauses)
+					}
+					if ctx != t.Context() {
+						t.Error("the context is not the call's")
+					}
+					pauses += a.Pause
+				})).Increase(t.Context(), "a\n", 1)
+				if !slices.Equal(heard, tc.heard) {
+					t.Errorf("it hears of %q, want %q; the call returned %v", heard, tc.heard, err)
 				}
 			})
 		})

@@ -1,6 +1,9 @@
 package tools_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +14,8 @@ import (
 )
 
 // TestClientIsGoGettable builds a program that calls all services, in an empty folder with nothing but the client
-// module, by the oldest Go that the client names, and holds what that brings along to the list below.
+// module, by the oldest Go that the client names, and holds what that brings along to the list below. The program's
+// requests name the client with the version that its go.mod requires.
 func TestClientIsGoGettable(t *testing.T) {
 	t.Parallel()
 
@@ -35,7 +39,7 @@ func TestClientIsGoGettable(t *testing.T) {
 		"main.go": readFile(t, filepath.Join("testdata", "outside", "main.go")),
 		"go.sum":  readFile(t, filepath.Join(client, "go.sum")),
 		"go.mod": "module example.com/outside\n\ngo " + oldest[1] + "\n\n" +
-			"require github.com/rowlock/rowlock/client v0.0.0\n" + // nothing is published yet
+			"require github.com/rowlock/rowlock/client v0.4.2\n" + // nothing is published yet
 			"replace github.com/rowlock/rowlock/client => " + client + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -61,7 +65,13 @@ func TestClientIsGoGettable(t *testing.T) {
 
 		return string(out)
 	}
-	run("build", "-o", os.DevNull, ".")
+	run("build", "-o", "outside", ".")
+
+	for _, line := range calls(t, filepath.Join(folder, "outside")) {
+		if !strings.Contains(line, ": rowlock-go/v0.4.2") {
+			t.Errorf("a call does not name the client: %s", line)
+		}
+	}
 
 	modules := strings.Fields(run("list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."))
 	slices.Sort(modules)
@@ -80,6 +90,38 @@ func TestClientIsGoGettable(t *testing.T) {
 	if got := slices.Compact(modules); !slices.Equal(got, want) {
 		t.Errorf("a caller links\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// calls returns what the program prints, a line a service, when a server refuses all its calls with their User-Agent
+// as the reason.
+func calls(t *testing.T, program string) []string {
+	t.Helper()
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprintf(w, `{"code":"not_found","detail":%[1]q,"message":%[1]q}`, r.UserAgent())
+	}))
+	t.Cleanup(server.Close)
+
+	services, err := filepath.Glob(filepath.Join("..", "services", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.CommandContext(t.Context(), program)
+	for _, service := range services {
+		cmd.Env = append(cmd.Env, strings.ToUpper(filepath.Base(service))+"_URL="+server.URL)
+	}
+
+	out, err := cmd.CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+
+	if len(lines) != len(services) {
+		t.Errorf("%d of %d services were called: %v\n%s", len(lines), len(services), err, out)
+	}
+
+	return lines
 }
 
 // TestReadmesShowExamples holds the Go code of each service's README to its client's examples, which lab/acceptance

@@ -6,6 +6,7 @@ package pyggpot
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -50,7 +51,8 @@ func New(baseURL string, options ...rowlock.Option) *Client {
 func repeated(s settings.Settings) connect.ClientOption {
 	repeat := func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			return call.Repeat(ctx, !s.WithoutRetries, false, func() (connect.AnyResponse, error) {
+			name := http.MethodPost + " " + req.Spec().Procedure
+			return call.Repeat(ctx, s, name, false, func() (connect.AnyResponse, error) {
 				resp, err := next(ctx, req)
 				if err != nil {
 					return nil, mapError(err, reads(req.Spec().Procedure))

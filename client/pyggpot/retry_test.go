@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,8 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
 )
 
-// Changes are repeated when they are surely not applied, and reads also when their answer is lost.
+// Changes are repeated when they are surely not applied, and reads also when their answer is lost. The hook hears of
+// each repeat.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	type answer = clienttest.Answer
@@ -53,12 +55,22 @@ func TestRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &clienttest.Script{Answers: tc.answers}
-				c := pyggpot.New("http://pyggpot", s.Option(), rowlock.WithToken("secret"))
+				heard := 0
+				hook := rowlock.WithAttemptHook(func(_ context.Context, a rowlock.Attempt) {
+					heard++
+					if !strings.HasPrefix(a.Request, "POST /pyggpot.") {
+						t.Errorf("the hook hears of %q", a.Request)
+					}
+				})
+				c := pyggpot.New("http://pyggpot", s.Option(), rowlock.WithToken("secret"), hook)
 				if err := tc.call(t.Context(), c); !errors.Is(err, tc.code) {
 					t.Errorf("%v, want %v", err, tc.code)
 				}
 				if want := slices.Repeat([]string{"Bearer secret"}, tc.sent); !slices.Equal(s.Tokens, want) {
 					t.Errorf("the requests have the tokens %q, want %q", s.Tokens, want)
+				}
+				if heard != tc.sent-1 {
+					t.Errorf("the hook hears of %d attempts, want %d", heard, tc.sent-1)
 				}
 			})
 		})

@@ -32,9 +32,7 @@ func Settings(options []rowlock.Option) settings.Settings {
 
 	direct := *s.HTTP
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if s.Token != nil {
-		direct.Transport = bearer{next: direct.Transport, token: s.Token}
-	}
+	direct.Transport = headers{next: direct.Transport, agent: agent(), token: s.Token}
 	s.HTTP = &direct
 	return s
 }
@@ -60,7 +58,8 @@ func (d Doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: keyHeader, Detail: detail}
 	}
 
-	return Repeat(req.Context(), !d.WithoutRetries, key, func() (*http.Response, error) {
+	name := req.Method + " " + req.URL.EscapedPath()
+	return Repeat(req.Context(), d.Settings, name, key, func() (*http.Response, error) {
 		once, err := again(req, key)
 		if err != nil {
 			return nil, Lost(err, reads(req))

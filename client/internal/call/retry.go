@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/internal/settings"
 )
 
 const (
@@ -31,11 +32,14 @@ const processing rowlock.Code = "PAYMENT_PROCESSING"
 // It repeats calls that were not applied. If the answer is lost, it also repeats
 // reads and changes with a key, for [keyLife]. It waits before a repeat, but not if
 // the context's deadline would come first. If the context ends during a wait, its
-// cause is joined to the error.
+// cause is joined to the error. The settings' hook hears of the request before each
+// wait.
 //
 // It returns the error of the last attempt. If that leaves open what became of an
 // earlier attempt, the outcome is unknown, and Repeat returns the earlier error.
-func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error)) (T, error) {
+func Repeat[T any](
+	ctx context.Context, s settings.Settings, request string, key bool, send func() (T, error),
+) (T, error) {
 	var open *rowlock.Error // from the last attempt with an unknown outcome
 	var since time.Time     // when the first such attempt was sent
 	forgotten := func(wait time.Duration) bool { return open != nil && time.Since(since)+wait > keyLife }
@@ -57,7 +61,7 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 		}
 
 		e := after(open, last, key)
-		if !retries || !repeatable(last, key) {
+		if s.WithoutRetries || !repeatable(last, key) {
 			return value, e
 		}
 
@@ -68,6 +72,7 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 			return value, because(ctx, e)
 		}
 
+		s.AttemptFailed(ctx, request, attempt, last, wait)
 		waited := Sleep(ctx, wait)
 		if !waited || forgotten(0) { // the wait may have taken longer
 			return value, because(ctx, e)

@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"time"
@@ -15,6 +16,8 @@ type Settings struct {
 	InternalURL string
 	// Token returns the token for each request; nil: requests have no token.
 	Token func() (string, error)
+	// AttemptFailed hears of each attempt that is repeated after the pause.
+	AttemptFailed func(ctx context.Context, request string, number int, err error, pause time.Duration)
 	// WithoutRetries and WithoutKeys turn off retries and generated keys.
 	WithoutRetries, WithoutKeys bool
 }
@@ -30,8 +33,11 @@ const (
 
 // Default returns the settings without any option.
 func Default() Settings {
-	return Settings{HTTP: &http.Client{Transport: &http.Transport{
-		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, ForceAttemptHTTP2: true,
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
-	}}}
+	return Settings{
+		HTTP: &http.Client{Transport: &http.Transport{
+			DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+		}},
+		AttemptFailed: func(context.Context, string, int, error, time.Duration) {},
+	}
 }
