@@ -11,6 +11,7 @@ import (
 	_ "embed" // the page
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -19,10 +20,11 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/style"
 )
 
 //go:embed page.html
-var page []byte
+var page string
 
 const (
 	// interval is the time between two looks at the services.
@@ -117,7 +119,7 @@ func (p *Page) Handler() http.Handler {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
 			"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		_, _ = w.Write(page) // fails when the browser is gone
+		_, _ = io.WriteString(w, style.Into(page)) // fails when the browser is gone
 	})
 	mux.HandleFunc("GET /events", p.events)
 	mux.HandleFunc("POST /do", p.do)

@@ -248,7 +248,7 @@ func (k *key) counter() string {
 
 // ask sends the request. The output is a countAnswer.
 func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op {
-	return w.send(client, r.counters[0].counter(), r, func() (any, error) {
+	return w.send(client, r.counters[0].counter(), countChange{r.amounts, r.set}, func() (any, error) {
 		var a countAnswer
 		var err error
 		var options []api.Option

@@ -91,7 +91,7 @@ func (w *events) step(ctx context.Context, client int, random *rand.Rand) {
 
 // add adds an event, with its value at once or left to the workers.
 func (w *events) add(ctx context.Context, client int, now bool) {
-	w.record(client, "add", nil, func() (_ any, err error) {
+	w.record(client, "add", "", func() (_ any, err error) {
 		var e api.Event
 		if now {
 			e, err = w.api.Create(ctx)
@@ -111,7 +111,7 @@ func (w *events) add(ctx context.Context, client int, now bool) {
 }
 
 func (w *events) get(ctx context.Context, client int, id int64) history.Op {
-	return w.record(client, "get", nil, func() (any, error) { return w.api.Get(ctx, id) })
+	return w.record(client, "get", "", func() (any, error) { return w.api.Get(ctx, id) })
 }
 
 // countAll counts the events, which never become fewer.
@@ -119,7 +119,7 @@ func (w *events) countAll(ctx context.Context, client int) {
 	w.mu.Lock()
 	least := w.count
 	w.mu.Unlock()
-	w.record(client, "count", nil, func() (any, error) {
+	w.record(client, "count", "", func() (any, error) {
 		n, err := w.api.Count(ctx)
 		if err == nil && n < least {
 			err = badAnswer(fmt.Sprintf("%d events after %d", n, least))

@@ -55,7 +55,6 @@ type victim struct {
 	page, upload func(ctx context.Context) error
 
 	// Observations of the service under attack.
-	begun  time.Duration // of the window, in the history's time
 	memory float64       // of the largest replica, in bytes
 	idle   time.Duration // the longest of a session in a transaction
 
@@ -146,7 +145,6 @@ func (p *prover) watch(ctx context.Context, parts []*subject) (stop func()) {
 	var all sync.WaitGroup
 	for _, s := range parts {
 		if s.attacked != nil {
-			s.attacked.begun = s.history.Now()
 			all.Go(func() {
 				for fault.Wait(ctx, time.Second) {
 					s.look(context.WithoutCancel(ctx))
@@ -173,8 +171,8 @@ func (s *subject) look(ctx context.Context) {
 
 // account checks the outcome of the attacks on the service, and that they did not slow the normal clients down.
 func (v *victim) account(ctx context.Context, w Window, f *findings) {
-	attacks := v.begun + w.Events[0].At
-	_, calm, _ := times(between(f.ops, v.begun+quiet, attacks))
+	attacks := f.began + w.Events[0].At
+	_, calm, _ := times(between(f.ops, f.began+quiet, attacks))
 	_, attacked, _ := times(between(f.ops, attacks, attacks+w.Events[0].For))
 	f.addf(isolated, attacked < lockWait, "p99 %s, before the attacks %s; below %s",
 		round(attacked), round(calm), lockWait)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/style"
 	"github.com/rowlock/rowlock/lab/internal/targets"
 )
 
@@ -56,6 +57,12 @@ type ServiceResult struct {
 	P99        time.Duration  `json:"p99_ns"`
 	Slowest    time.Duration  `json:"slowest_ns"`
 
+	// Answered counts the answers OK in equal parts of the window.
+	Answered [windowParts]int `json:"answered"`
+	// Lost holds the first unknown answers, and Slow the slowest operations.
+	Lost []Moment `json:"lost,omitempty"`
+	Slow []Moment `json:"slow"`
+
 	Recovery time.Duration        `json:"recovery_ns"`
 	Done     map[fault.Action]int `json:"done"`
 	// Signs counts what the window was to provoke.
@@ -64,13 +71,31 @@ type ServiceResult struct {
 	Checks []Check `json:"checks"`
 }
 
+// Moment tells of one operation.
+type Moment struct {
+	At   time.Duration `json:"at_ns"` // since the window's start
+	Took time.Duration `json:"took_ns"`
+	Code string        `json:"code,omitempty"`
+	What string        `json:"what"`
+}
+
+const (
+	// windowParts is in how many parts the report divides a window.
+	windowParts = 100
+	// mostLost and mostSlow are how many operations the report tells of.
+	mostLost, mostSlow = 100, 5
+)
+
 // Failed reports whether a check fails.
 func (r *ServiceResult) Failed() bool { return failures("", r.Service, r.Checks...) != nil }
 
-// summarize counts the operations and measures their times.
-func (r *ServiceResult) summarize(ops []history.Op) {
+// summarize counts the operations of a window, which began at that time of the history, and measures their times.
+func (r *ServiceResult) summarize(ops []history.Op, began time.Duration, w Window) {
 	counts := map[targets.Outcome]*int{
 		targets.OK: &r.OK, targets.Refused: &r.Refused, targets.NotApplied: &r.NotApplied, targets.Unknown: &r.Unknown,
+	}
+	moment := func(op history.Op) Moment {
+		return Moment{op.Call - began, op.Return - op.Call, op.Code, fmt.Sprintf("%s %+v", op.Key, op.Input)}
 	}
 	r.Codes = map[string]int{}
 	for _, op := range ops {
@@ -78,6 +103,20 @@ func (r *ServiceResult) summarize(ops []history.Op) {
 		if op.Code != "" {
 			r.Codes[op.Code]++
 		}
+		part := int((op.Return - began) * windowParts / w.For)
+		switch {
+		case op.Outcome == targets.OK && part >= 0 && part < windowParts: // not while it settles
+			r.Answered[part]++
+		case op.Outcome == targets.Unknown && len(r.Lost) < mostLost:
+			r.Lost = append(r.Lost, moment(op))
+		}
+	}
+
+	slowest := slices.SortedFunc(slices.Values(ops), func(a, b history.Op) int {
+		return cmp.Compare(b.Return-b.Call, a.Return-a.Call)
+	})
+	for _, op := range slowest[:min(mostSlow, len(slowest))] {
+		r.Slow = append(r.Slow, moment(op))
 	}
 	r.P50, r.P99, r.Slowest = times(ops)
 }
@@ -218,7 +257,7 @@ func (r *Report) WritePage(out io.Writer) error {
 			text, err := os.ReadFile(path)
 			return string(text), err
 		},
-	}).Parse(pageText))
+	}).Parse(style.Into(pageText)))
 	return tmpl.Execute(out, r)
 }
 
@@ -229,4 +268,26 @@ func (w *WindowResult) Of(name string) *ServiceResult {
 		return nil
 	}
 	return &w.Services[i]
+}
+
+// Timeline is drawn of a service in a window.
+type Timeline struct {
+	Window Window
+	Result ServiceResult
+}
+
+// Timeline returns the timeline of a service in the window.
+func (w *WindowResult) Timeline(r ServiceResult) Timeline { return Timeline{w.Window, r} }
+
+// X returns where a time since the window's start is, in thousandths of the width.
+func (t Timeline) X(at time.Duration) int { return int(at * 1000 / t.Window.For) }
+
+// Heights returns where the line of the answers is in each part of the window, in hundredths of the height from the
+// top.
+func (t Timeline) Heights() (all []int) {
+	most := max(1, slices.Max(t.Result.Answered[:]))
+	for _, n := range t.Result.Answered {
+		all = append(all, 100-96*n/most)
+	}
+	return all
 }

@@ -79,6 +79,7 @@ type prover struct {
 	subjects []*subject
 	begun    time.Time
 	windows  int
+	started  time.Duration  // the window, since the run began
 	outages  []fault.Outage // of the window
 }
 

@@ -124,6 +124,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	}
 
 	p.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
+	p.started = time.Since(p.begun)
 	stopLoad, stopWatch := p.load(ctx, w, parts), p.watch(ctx, parts)
 	err = p.inject(ctx, w, parts)
 	stopWatch()
@@ -280,14 +281,14 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	}
 
 	settled := s.clients.settle(ctx)
-	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.Out, signs: result.Signs}
+	found := findings{ops: s.history.Ops(), began: p.started, db: s.db, pictures: p.Out, signs: result.Signs}
 	if w.Loses {
 		found.pictures = "" // of violations, which are no failure here
 	}
 
 	s.clients.check(ctx, &found)
 	found.addf("settled", settled == nil, "%v", settled)
-	result.summarize(found.ops)
+	result.summarize(found.ops, found.began, w)
 	if w.Loses {
 		found.checks = noticed(found.checks, result.Codes)
 	} else if len(p.outages) > 0 {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -129,8 +130,9 @@ func together(n, client int, do func(client int)) {
 // findings collects what is found in a window of a service.
 type findings struct {
 	ops      []history.Op
-	db       *sqldb.DB // the service's database, by its administrator
-	pictures string    // the folder for the checker's pictures
+	began    time.Duration // the window, in the history's time
+	db       *sqldb.DB     // the service's database, by its administrator
+	pictures string        // the folder for the checker's pictures
 	checks   []Check
 	signs    map[string]int // what the window was to provoke
 	err      error          // the first one of the database
