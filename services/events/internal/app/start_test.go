@@ -37,7 +37,7 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%s without an environment: %v", c.Name, err)
 		}
 	}
-	if !slices.Equal(names, []string{"serve", "migrate", "work"}) {
+	if !slices.Equal(names, []string{"serve", "migrate", "healthcheck", "work"}) {
 		t.Errorf("the commands are %v", names)
 	}
 }
