@@ -371,6 +371,7 @@ func TestProgram(t *testing.T) {
 		{"serve", env, 1, "serves " + dsn},
 		{"serve", nil, 1, "DATABASE_URL"},
 		{"migrate", nil, 1, "DATABASE_URL"},
+		{"healthcheck", nil, 1, "DATABASE_URL"},
 		{"migrate", env, 0, ""},
 		{"migrate", env, 0, ""},
 		{"--help", nil, 0, "DB_LOCK_TIMEOUT"},
@@ -383,5 +384,37 @@ func TestProgram(t *testing.T) {
 	}
 	if err := migrate.Verify(t.Context(), dsn, migrations(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
+	}
+}
+
+// healthcheck finds a replica by the ADMIN_ADDR of its environment, and says why it is not ready.
+func TestHealthcheck(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Empty(t)
+	p := newProbe(t, dsn, map[string]string{"MIGRATE_ON_START": "false"})
+	waiting := p.run(t)
+	waittest.Eventually(t, "alive", func() bool { return waiting.get(t, "/livez") == http.StatusOK })
+	other := newProbe(t, dbtest.Empty(t), nil).run(t)
+	waittest.Eventually(t, "ready", func() bool { return other.get(t, "/readyz") == http.StatusOK })
+	_, port, err := net.SplitHostPort(other.AdminAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for addr, want := range map[string]string{
+		":" + port:                   "",
+		"0.0.0.0:" + port:            "",
+		"127.0.0.1:" + port:          "",
+		waiting.AdminAddr().String(): "/readyz answered 503: not ready: starting\n",
+	} {
+		var out strings.Builder
+		environ := map[string]string{"DATABASE_URL": dsn, "ADMIN_ADDR": addr}
+		status := lifecycle.Main(p.Program(), []string{"healthcheck"}, environ, &out, &out)
+		if ready := status == 0; ready != (want == "") {
+			t.Errorf("ADMIN_ADDR=%s: status %d, %s", addr, status, &out)
+		}
+		if said := out.String(); !strings.HasSuffix(said, want) {
+			t.Errorf("ADMIN_ADDR=%s: %q, want it to end with %q", addr, said, want)
+		}
 	}
 }

@@ -1,11 +1,14 @@
 package chassis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -30,7 +33,7 @@ type Service[C Config] struct {
 	Settings func(cfg C) Settings
 	// Build adds the service's parts and listeners to a replica that is not running yet.
 	Build func(c *Chassis, cfg C) error
-	// Commands are the commands besides serve, migrate and version.
+	// Commands are the commands besides serve, migrate, healthcheck and version.
 	Commands []lifecycle.Command
 }
 
@@ -44,13 +47,15 @@ type Process struct {
 	CaptureGlobals bool
 }
 
-// Program returns the command line of the service: serve, migrate, version and --help, which prints the variables.
+// Program returns the command line of the service: serve, migrate, healthcheck, version and --help, which prints the
+// variables.
 func (s Service[C]) Program() lifecycle.Program {
 	return lifecycle.Program{
 		Name: s.Name, Summary: s.Summary, Config: func() any { return new(C) },
 		Commands: slices.Concat([]lifecycle.Command{
 			s.Command("serve", "run a replica"),
 			{Name: "migrate", Help: "apply pending migrations and exit", Run: s.migrate},
+			{Name: "healthcheck", Help: "exit with status 0 if the replica at ADMIN_ADDR is ready", Run: s.healthcheck},
 		}, s.Commands),
 	}
 }
@@ -122,4 +127,38 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	}
 
 	return migrate.Up(ctx, common.MigrationURL(), settings.Migrations, common.MigrateTimeout, tel.Logger())
+}
+
+// healthcheckTimeout bounds the wait for the answer of /readyz.
+const healthcheckTimeout = 3 * time.Second
+
+// healthcheck asks the replica that has the same environment for /readyz: an image has no other program that could. It
+// returns an error if the replica is not ready or does not answer within three seconds. It cannot find a replica whose
+// ADMIN_ADDR has port 0.
+func (s Service[C]) healthcheck(ctx context.Context, environ map[string]string) error {
+	var cfg C
+	if err := config.Load(&cfg, environ); err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, healthcheckTimeout)
+	defer cancel()
+	// An address without a host, such as :9090, is dialled on this machine.
+	url := "http://" + cfg.Base().AdminAddr + "/readyz"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+
+	// Unlike the default transport it uses no proxy.
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("GET %s: %w", url, err)
+	}
+	why, err := io.ReadAll(resp.Body)
+	err = errors.Join(err, resp.Body.Close())
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %d: %s", url, resp.StatusCode, bytes.TrimSpace(why))
+	}
+	return err
 }
