@@ -3,7 +3,6 @@ package chassis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -177,7 +176,7 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	}
 
 	docs.Version = lifecycle.Version()
-	server, err := httpserver.New(httpserver.Config{
+	server := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, IdleTimeout: common.IdleTimeout,
 		MaxConnectionAge: common.MaxConnectionAge,
@@ -189,10 +188,6 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		Guard:      c.guard, Right: c.settings.Right,
 		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("the %s listener: %w", name, err)
-	}
-
 	c.servers = append(c.servers, server)
 	return server, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/auth/authtest"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/testkit/waittest"
 )
 
 // echoBody answers the request's body.
@@ -396,6 +397,11 @@ func TestRestIsReadWithinBounds(t *testing.T) {
 	f := newFixture(t, Config{})
 	addr := f.start(t)
 	f.rests.mostAwaited = 1
+	awaited := func() int {
+		f.rests.mu.Lock()
+		defer f.rests.mu.Unlock()
+		return f.rests.awaited.Len()
+	}
 	header := "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n"
 	first, second := dial(t, addr), dial(t, addr)
 	for _, c := range []net.Conn{first, second} {
@@ -405,14 +411,14 @@ func TestRestIsReadWithinBounds(t *testing.T) {
 		if a := readRaw(t, c); a.status != http.StatusNotFound {
 			t.Fatalf("got %+v", a)
 		}
+		// The answer comes before the wait for the rest.
+		waittest.Eventually(t, "a rest is awaited", func() bool { return awaited() == 1 })
 	}
 
 	if n, err := io.Copy(io.Discard, first); n != 0 || err != nil {
 		t.Errorf("after the answer came %d bytes, %v", n, err)
 	}
-	f.rests.mu.Lock()
-	defer f.rests.mu.Unlock()
-	if n := f.rests.awaited.Len(); n != 1 {
+	if n := awaited(); n != 1 {
 		t.Errorf("when the first connection has ended, %d rests are awaited, want that of the second", n)
 	}
 }

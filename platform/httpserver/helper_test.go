@@ -68,10 +68,7 @@ func newFixture(t testing.TB, cfg Config, change ...func(*Deps)) *fixture {
 	for _, c := range change {
 		c(&deps)
 	}
-	var err error
-	if f.Server, err = New(cfg, deps); err != nil {
-		t.Fatal(err)
-	}
+	f.Server = New(cfg, deps)
 	return f
 }
 

@@ -126,8 +126,8 @@ type Server struct {
 }
 
 // New creates a server and registers its metrics, labelled with its name. It panics if the registry has them already,
-// and fails if the contract is not YAML.
-func New(cfg Config, deps Deps) (*Server, error) {
+// or if the contract is not YAML.
+func New(cfg Config, deps Deps) *Server {
 	cfg = cfg.withDefaults()
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
@@ -161,11 +161,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.http.IdleTimeout = cfg.IdleTimeout
 	s.http.ConnContext = s.connected
 	if len(cfg.Docs.OpenAPI) > 0 {
-		if err := s.serveDocs(cfg.Docs); err != nil {
-			return nil, err
-		}
+		s.serveDocs(cfg.Docs)
 	}
-	return s, nil
+	return s
 }
 
 // Echo returns the router. Register routes before Serve.

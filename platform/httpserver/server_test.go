@@ -15,14 +15,6 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-func TestNewRefusesABrokenContract(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	if _, err := New(Config{Name: "other", Docs: Docs{OpenAPI: []byte("a: [")}}, f.deps); err == nil {
-		t.Error("a contract that is not YAML was accepted")
-	}
-}
-
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})

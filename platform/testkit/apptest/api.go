@@ -48,11 +48,7 @@ func NewAPI(
 	}
 
 	deps.Log, deps.Registry = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	server, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none", MaxBody: maxBody}, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	server := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none", MaxBody: maxBody}, deps)
 	register(server.Echo())
 	wantRoutes(t, doc, register)
 	return &API{Server: server, t: t, router: router}

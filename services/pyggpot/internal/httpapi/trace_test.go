@@ -47,16 +47,13 @@ func traced(t *testing.T, r pot.Repository) (base string, spans *tracetest.SpanR
 	t.Helper()
 	spans = tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
-	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
+	server := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), TracerProvider: provider,
 		Propagator: propagation.TraceContext{},
 		WriteError: httpapi.ErrorWriter(),
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = httpapi.Register(server.Echo(), &pot.Service{Repository: r}, httpapi.Options{
+	err := httpapi.Register(server.Echo(), &pot.Service{Repository: r}, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	}, nil)
 	if err != nil {
