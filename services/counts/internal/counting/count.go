@@ -2,6 +2,7 @@ package counting
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -32,11 +33,8 @@ func NewItemID(s string) (ItemID, error) {
 		return "", fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrInvalidItemID, len(s), MaxItemIDBytes)
 	case !utf8.ValidString(s):
 		return "", fmt.Errorf("%w: it is not valid UTF-8", ErrInvalidItemID)
-	}
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return "", fmt.Errorf("%w: it holds a control character", ErrInvalidItemID)
-		}
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "", fmt.Errorf("%w: it holds a control character", ErrInvalidItemID)
 	}
 	return ItemID(s), nil
 }

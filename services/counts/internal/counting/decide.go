@@ -141,9 +141,8 @@ func (t Taken) repeated(k Key) Answer {
 	if t.Fingerprint != k.Fingerprint {
 		return Answer{Refusal: refusedKey}
 	}
-	a := t.Answer
-	a.Replayed = true
-	return a
+	t.Answer.Replayed = true
+	return t.Answer
 }
 
 // apply applies all of one request, or refuses it and changes nothing.

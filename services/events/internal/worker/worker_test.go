@@ -79,32 +79,30 @@ func run(t *testing.T, q event.Queue, batch, concurrency int, s *seen, log *slog
 	}
 }
 
-// backlog is a queue of that many pending events, for one worker at a time.
-type backlog int
+// backlog is a queue of pending events, for one worker at a time.
+type backlog struct {
+	event.Queue
+
+	pending int
+}
 
 // Work implements event.Queue.
 func (b *backlog) Work(_ context.Context, limit int, value func(event.ID) string) (n int, err error) {
-	for ; n < min(limit, int(*b)); n++ {
+	for ; n < min(limit, b.pending); n++ {
 		if value(event.ID(n+1)) != "word" {
 			return 0, errors.New("the worker asked for another value")
 		}
 	}
-	*b -= backlog(n)
+	b.pending -= n
 	return n, nil
-}
-
-// Backlog implements event.Queue.
-func (b *backlog) Backlog(context.Context) (event.Backlog, error) {
-	return event.Backlog{Pending: int64(*b)}, nil
 }
 
 func TestPollsAndWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := backlog(25)
 		var s seen
 		begin := time.Now()
-		stop := run(t, &store, 10, 1, &s, slog.New(slog.DiscardHandler))
+		stop := run(t, &backlog{pending: 25}, 10, 1, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
 		if len(s.times(10)) != 2 || len(s.times(5)) != 1 || len(s.times(0)) != 1 || time.Since(begin) != 0 {
 			t.Errorf("after %s: %v", time.Since(begin), s.found)

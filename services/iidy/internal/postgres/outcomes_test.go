@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
@@ -19,32 +17,26 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// eachServer runs a test on one server, with the proxy before it, on a cluster, with the proxies between its nodes, and
-// on one server that gets what is sent to a cluster.
-func eachServer(t *testing.T, test func(t *testing.T, dsn string, proxies []*faultproxy.Proxy)) {
-	t.Helper()
+// Each change is made once and answered so, whether its request is lost or its answer: on one server, with the proxy
+// before it, on a cluster, with the proxies between its nodes, and on one server that gets what is sent to a cluster.
+func TestLostChanges(t *testing.T) {
+	t.Parallel()
 	t.Run("OnOneServer", func(t *testing.T) {
 		t.Parallel()
 		dsn := dbtest.Postgres(t, postgres.Migrations())
 		server := faultproxy.New(t, dsn)
-		test(t, server.DSN(dsn), []*faultproxy.Proxy{server})
+		lostChanges(t, server.DSN(dsn), []*faultproxy.Proxy{server})
 	})
 	t.Run(onCitus[:len(onCitus)-1], func(t *testing.T) {
 		t.Parallel()
 		dsn, workers := apptest.Citus(t, postgres.Migrations())
-		test(t, dsn, workers)
+		lostChanges(t, dsn, workers)
 	})
 	t.Run(onShards[:len(onShards)-1], func(t *testing.T) {
 		t.Parallel()
 		dsn, server := apptest.OneServer(t, postgres.Migrations())
-		test(t, dsn, []*faultproxy.Proxy{server})
+		lostChanges(t, dsn, []*faultproxy.Proxy{server})
 	})
-}
-
-// Each change is made once and answered so, whether its request is lost or its answer.
-func TestLostChanges(t *testing.T) {
-	t.Parallel()
-	eachServer(t, lostChanges)
 }
 
 // lostChange is a change of a list that counts want items.
@@ -129,11 +121,15 @@ func fill(t *testing.T, r *rig, l attempt.List) attempt.Claim {
 	return lease.Claim
 }
 
-// state returns a text of all that a list has.
-func state(t *testing.T, r *rig, l attempt.List) string {
+// state returns a text of all that a list has. A coordinator may find first that its connections to workers were cut.
+func state(t *testing.T, r *rig, l attempt.List) (all string) {
 	t.Helper()
-	return eventually[string](t, r.db, `SELECT coalesce(string_agg(concat_ws(' ', item, attempts, claim, lease_until), ','
-		ORDER BY item), '') FROM iidy.lists WHERE list = $1`, string(l))
+	const query = `SELECT coalesce(string_agg(concat_ws(' ', item, attempts, claim, lease_until), ','
+		ORDER BY item), '') FROM iidy.lists WHERE list = $1`
+	waittest.Eventually(t, "the workers answer", func() bool {
+		return r.db.GetContext(t.Context(), &all, query, string(l)) == nil
+	})
+	return all
 }
 
 // cutOnce lets the next COMMIT be lost, and returns a function that ends that and returns the number of cuts.
@@ -150,15 +146,6 @@ func cutOnce(proxies []*faultproxy.Proxy, when faultproxy.When) (cuts func() int
 		p.Cut(when, faultproxy.RST, faultproxy.Matching("iidy.lists"))
 	}
 	return func() int { return count() - before }
-}
-
-// eventually is one for a coordinator that may find that its connections to workers were cut.
-func eventually[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
-	t.Helper()
-	waittest.Eventually(t, "the workers answer", func() bool {
-		return db.GetContext(t.Context(), &v, query, args...) == nil
-	})
-	return v
 }
 
 // Batches and long batches over the same items from both ends do not deadlock on a worker. They and single changes

@@ -55,7 +55,8 @@ func (p *ports) PaymentsOfRide(
 
 // stored is a payment as the domain returns it.
 var stored = payment.Payment{
-	ID: "0198c0de-0000-7000-8000-000000000000", RideID: "r", RiderID: "p", Amount: 1250, Currency: "EUR",
+	ID:     "0198c0de-0000-7000-8000-000000000000",
+	Fare:   payment.Fare{RideID: "r", RiderID: "p", Amount: 1250, Currency: "EUR"},
 	Status: payment.Declined, DeclineCode: "card_declined",
 	Card:      payment.CardFace{Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2099},
 	CreatedAt: time.Date(2026, 11, 21, 8, 0, 0, 120_000, time.UTC),

@@ -21,12 +21,10 @@ const (
 
 // Payment is a charge that succeeded or was declined.
 type Payment struct {
-	ID       ID
-	RideID   RideID
-	RiderID  string
-	Amount   int64 // minor units
-	Currency Currency
-	Status   Status
+	Fare
+
+	ID     ID
+	Status Status
 	// DeclineCode is the processor's reason; empty unless Declined.
 	DeclineCode string
 	Card        CardFace

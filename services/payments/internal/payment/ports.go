@@ -7,11 +7,9 @@ import (
 
 // Terms are the values of a payment that may be stored: neither card number nor security code.
 type Terms struct {
-	RideID   RideID
-	RiderID  string
-	Amount   int64 // minor units
-	Currency Currency
-	Card     CardFace
+	Fare
+
+	Card CardFace
 }
 
 // ClaimID names one claim of a key, a UUID. It is the fence of the claim's holder.
@@ -101,14 +99,12 @@ type Repository interface {
 
 // Charge asks the processor to charge a card.
 type Charge struct {
+	Fare
+
 	// Key makes the charge happen once: the same key gets the same result for the same
 	// values, and ErrKeyConflict for other values.
-	Key      string
-	RideID   RideID
-	RiderID  string
-	Amount   int64
-	Currency Currency
-	Card     Card
+	Key  string
+	Card Card
 	// OnlyRepeat asks for the existing answer of the key and makes no new charge:
 	// ErrNotCharged if there is none.
 	OnlyRepeat bool

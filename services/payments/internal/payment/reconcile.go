@@ -27,10 +27,7 @@ func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
 // reconcile settles the charge of one claim. A charge that the processor does not know may
 // be on its way, so it is asked for again until the record expires.
 func (s *Service) reconcile(ctx context.Context, o Overdue) error {
-	t := o.Terms
-	result, err := s.Processor.Find(ctx, Charge{
-		Key: o.ProcessorKey, RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
-	})
+	result, err := s.Processor.Find(ctx, Charge{Key: o.ProcessorKey, Fare: o.Terms.Fare})
 
 	ctx = context.WithoutCancel(ctx)
 	switch {

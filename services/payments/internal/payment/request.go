@@ -2,13 +2,19 @@ package payment
 
 import "strings"
 
-// Request asks for a ride to be paid. [NewRequest] makes one from checked values.
-type Request struct {
+// Fare is what is to be paid for a ride.
+type Fare struct {
 	RideID   RideID
 	RiderID  string
 	Amount   int64 // minor units: cents of a euro, whole yen
 	Currency Currency
-	Card     Card
+}
+
+// Request asks for a ride to be paid. [NewRequest] makes one from checked values.
+type Request struct {
+	Fare
+
+	Card Card
 }
 
 // RideID names a ride by 1 to 64 of the characters A-Z a-z 0-9 . _ : - that are no card
@@ -61,7 +67,7 @@ func NewRequest(rideID, riderID string, amount int64, currency string, card Card
 	if len(currency) != 3 || strings.Trim(currency, letters) != "" {
 		return Request{}, invalid(fieldCurrency, "must be three upper-case letters of ISO 4217")
 	}
-	return Request{RideID: ride, RiderID: riderID, Amount: amount, Currency: Currency(currency), Card: card}, nil
+	return Request{Fare: Fare{ride, riderID, amount, Currency(currency)}, Card: card}, nil
 }
 
 // NewRideID checks s; the error is an *InvalidError.

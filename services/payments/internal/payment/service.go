@@ -81,11 +81,8 @@ func (s *Service) claim(key Key, r Request) Claim {
 	form := r.Canonical()
 	return Claim{
 		Key: key, ID: ClaimID(NewID(time.Now())), Fingerprint: s.Fingerprints.Of(form),
-		Same: func(stored Fingerprint) (bool, error) { return s.Fingerprints.Same(stored, form) },
-		Terms: Terms{
-			RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card.Face(),
-		},
-		TTL: s.TTL, Lease: s.Lease,
+		Same:  func(stored Fingerprint) (bool, error) { return s.Fingerprints.Same(stored, form) },
+		Terms: Terms{Fare: r.Fare, Card: r.Card.Face()}, TTL: s.TTL, Lease: s.Lease,
 	}
 }
 
@@ -100,8 +97,7 @@ func (s *Service) replay(r Record) Answer {
 func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error) {
 	expired := r.Card.CheckExpiry(h.Now)
 	result, err := s.Processor.Charge(ctx, Charge{
-		Key: h.ProcessorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
-		OnlyRepeat: expired != nil,
+		Key: h.ProcessorKey, Fare: r.Fare, Card: r.Card, OnlyRepeat: expired != nil,
 	})
 	if err == nil {
 		return result, nil
@@ -127,10 +123,9 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 
 // newPayment returns the payment of a charge or a decline.
 func newPayment(h Held, result Result) Payment {
-	t := h.Terms
 	p := Payment{
-		ID: NewID(h.Now), RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
-		Status: Succeeded, DeclineCode: result.DeclineCode, Card: t.Card, CreatedAt: h.Now,
+		ID: NewID(h.Now), Fare: h.Terms.Fare, Status: Succeeded, DeclineCode: result.DeclineCode, Card: h.Terms.Card,
+		CreatedAt: h.Now,
 	}
 	if result.DeclineCode != "" {
 		p.Status = Declined

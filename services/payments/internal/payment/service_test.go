@@ -22,6 +22,9 @@ func newCard(t *testing.T) payment.Card {
 	return c
 }
 
+// fare is newRequest's.
+var fare = payment.Fare{RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR"}
+
 func newRequest(t *testing.T) payment.Request {
 	t.Helper()
 	r, err := payment.NewRequest("ride", "rider", 1250, "EUR", newCard(t))
@@ -150,13 +153,9 @@ func TestPay(t *testing.T) {
 			t.Errorf("%+v, %v", answer, err)
 		}
 		want := payment.Payment{
-			ID: p.ID, RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR",
-			Status: tc.status, DeclineCode: tc.decline,
-			Card: request.Card.Face(), CreatedAt: r.held.Now,
+			ID: p.ID, Fare: fare, Status: tc.status, DeclineCode: tc.decline, Card: request.Card.Face(), CreatedAt: r.held.Now,
 		}
-		charge := payment.Charge{
-			Key: "processor key", RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR", Card: request.Card,
-		}
+		charge := payment.Charge{Key: "processor key", Fare: fare, Card: request.Card}
 		if p != want || !slices.Equal(r.charges, []payment.Charge{charge}) {
 			t.Errorf("settled %+v after %+v, want %+v after %+v", p, r.charges, want, charge)
 		}
@@ -208,7 +207,7 @@ func TestSettlementThatIsNotTheFirst(t *testing.T) {
 // never charges.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	terms := payment.Terms{RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR"}
+	terms := payment.Terms{Fare: fare}
 	for name, tc := range map[string]struct {
 		result  payment.Result
 		fault   error
@@ -228,7 +227,7 @@ func TestReconcile(t *testing.T) {
 		if n, err := r.service(secret).Reconcile(t.Context(), 5); n != 1 || err != nil {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
-		want := []payment.Charge{{Key: "p", RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR"}}
+		want := []payment.Charge{{Key: "p", Fare: fare}}
 		if !slices.Equal(r.charges, want) {
 			t.Errorf("%s: it asked %+v, want %+v", name, r.charges, want)
 		}

@@ -75,10 +75,7 @@ func TestASettlementIsNotRefusedForACrowd(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	share := contention.NewShare(1, nil)
 	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{Limits: groupcommit.Limits{Share: share}})
-	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := r.mustClaim(t)
 	defer claimed.Leave()
 	for share.Take(0) {
 	}

@@ -36,7 +36,8 @@ func charge(t *testing.T, key, number string) payment.Charge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return payment.Charge{Key: key, RideID: "ride", RiderID: "rider", Amount: 100, Currency: "EUR", Card: card}
+	fare := payment.Fare{RideID: "ride", RiderID: "rider", Amount: 100, Currency: "EUR"}
+	return payment.Charge{Key: key, Fare: fare, Card: card}
 }
 
 const good = "4242424242424242"

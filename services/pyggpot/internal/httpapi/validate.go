@@ -2,28 +2,12 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 )
-
-// newValidator compiles the rules of every request, so that a wrong rule stops the start, and the first request is as
-// fast as any other.
-func newValidator() (protovalidate.Validator, error) {
-	known := operations()
-	requests := make([]proto.Message, 0, len(known))
-	for _, op := range known {
-		requests = append(requests, op.request)
-	}
-	v, err := protovalidate.New(protovalidate.WithDisableLazy(), protovalidate.WithMessages(requests...))
-	if err != nil {
-		return nil, fmt.Errorf("the contract's rules: %w", err)
-	}
-	return v, nil
-}
 
 // violationsError names the fields that break a rule, without their values.
 type violationsError struct{ *errdetails.BadRequest }

@@ -68,7 +68,7 @@ func NewClaim(key string, ttl time.Duration) payment.Claim {
 		Fingerprint: payment.Fingerprint{Sum: sum[:], Version: "test"},
 		Same:        func(f payment.Fingerprint) (bool, error) { return bytes.Equal(f.Sum, sum[:]), nil },
 		Terms: payment.Terms{
-			RideID: "ride", RiderID: "rider", Amount: payment.MaxAmount, Currency: "EUR",
+			Fare: payment.Fare{RideID: "ride", RiderID: "rider", Amount: payment.MaxAmount, Currency: "EUR"},
 			Card: payment.CardFace{Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030},
 		},
 	}
@@ -84,10 +84,8 @@ func Other(c payment.Claim) payment.Claim {
 
 // NewPayment returns a payment that the holder of a key may store.
 func NewPayment(h payment.Held) payment.Payment {
-	t := h.Terms
 	return payment.Payment{
-		ID: payment.NewID(h.Now), RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
-		Status: payment.Succeeded, Card: t.Card, CreatedAt: h.Now,
+		ID: payment.NewID(h.Now), Fare: h.Terms.Fare, Status: payment.Succeeded, Card: h.Terms.Card, CreatedAt: h.Now,
 	}
 }
 
