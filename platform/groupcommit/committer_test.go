@@ -204,8 +204,13 @@ func TestNewRefuses(t *testing.T) {
 			Limits: groupcommit.Limits{DB: new(sqldb.DB), LockTimeout: lockTimeout, StatementTimeout: statementTimeout},
 		}
 		change(&cfg)
-		if _, err := groupcommit.New(cfg); err == nil {
-			t.Errorf("a configuration %s is accepted", what)
-		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a configuration %s is accepted", what)
+				}
+			}()
+			groupcommit.New(cfg)
+		}()
 	}
 }

@@ -120,28 +120,25 @@ var ErrNoSlot = errors.New("groupcommit: the slot is not at the attempt before t
 // changed. The two halves are then sent separately, and a request that is alone gets the error.
 var ErrSplit = errors.New("groupcommit: one request keeps its group from being sent")
 
-// check returns an error for a configuration that cannot work.
-func (c Config[K, Q, R]) check() error {
+// check panics if a configuration cannot work.
+func (c Config[K, Q, R]) check() {
 	switch {
 	case c.Name == "" || c.DB == nil || c.Key == nil || (c.Send == nil) == (c.Repeat == nil):
-		return errors.New("groupcommit: Name, DB, Key and one of Send and Repeat are required")
+		panic("groupcommit: Name, DB, Key and one of Send and Repeat are required")
 	case c.Slots == nil && !c.Transaction && c.Repeat == nil:
-		return errors.New("groupcommit: a single statement needs Slots")
+		panic("groupcommit: a single statement needs Slots")
 	case c.Slots.distributed() && c.Place == nil:
-		return errors.New("groupcommit: distributed slots need Place")
+		panic("groupcommit: distributed slots need Place")
 	case c.LockTimeout <= 0 || c.StatementTimeout <= 0:
-		return errors.New("groupcommit: LockTimeout and StatementTimeout must be positive")
+		panic("groupcommit: LockTimeout and StatementTimeout must be positive")
 	case c.Lease != nil && c.Lease.RetryWait <= 0:
-		return errors.New("groupcommit: a Lease needs RetryWait")
+		panic("groupcommit: a Lease needs RetryWait")
 	}
-	return nil
 }
 
-// New checks cfg and returns a committer. Its name must be the only one of the kind in the registry.
-func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], error) {
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
+// New returns a committer. It panics if cfg cannot work, or if the registry has another committer of its name.
+func New[K comparable, Q, R any](cfg Config[K, Q, R]) *Committer[K, Q, R] {
+	cfg.check()
 
 	cfg.Queue = cmp.Or(cfg.Queue, defaultQueue)
 	cfg.InFlight = max(cfg.InFlight, 1)
@@ -162,5 +159,5 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Committer[K, Q, R], erro
 	if cfg.Slots.distributed() {
 		c.shards, c.servers = make(map[sqldb.Shard]*Committer[K, Q, R]), make(map[int64]permits)
 	}
-	return c, nil
+	return c
 }

@@ -96,10 +96,7 @@ func startOn(t *testing.T, cluster sqldb.Cluster, dsn, through string, changes .
 		change(&cfg)
 	}
 
-	var err error
-	if r.Committer, err = groupcommit.New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	r.Committer = groupcommit.New(cfg)
 	t.Cleanup(func() {
 		if err := r.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -43,10 +43,7 @@ func settings(cfg Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	limits := c.GroupCommit("counts", cfg.CoalesceInFlight, cfg.RequestTimeout, postgres.Slots())
-	store, err := postgres.New(limits, cfg.KeyTTL)
-	if err != nil {
-		return err
-	}
+	store := postgres.New(limits, cfg.KeyTTL)
 	m := metrics.New(c.Telemetry().Registry())
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 	c.Repeat("cleanup", cfg.CleanupInterval, cfg.CleanupInterval, "expired keys could not be deleted",

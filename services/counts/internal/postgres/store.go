@@ -47,25 +47,21 @@ var _ counting.CountValueRepository = (*Store)(nil)
 const ReservedConns = 2
 
 // New returns a store on the database of limits, whose schema must be migrated. Keys are kept for keyTTL.
-func New(limits groupcommit.Limits, keyTTL time.Duration) (*Store, error) {
+func New(limits groupcommit.Limits, keyTTL time.Duration) *Store {
 	s := &Store{
 		limits: limits, keyTTL: keyTTL, patient: groupcommit.NewPatient(limits, 2, aloneWait),
 		distributed: limits.DB.Cluster() == sqldb.ClusterCitus,
 	}
 	s.texts = textsOf(s.distributed)
-	var err error
-	s.adds, err = groupcommit.New(groupcommit.Config[string, plainAdd, addAnswer]{
+	s.adds = groupcommit.New(groupcommit.Config[string, plainAdd, addAnswer]{
 		Limits: limits, Name: "counts_add", Key: plainAdd.lane, Place: plainAdd.lane, Size: plainAdd.size,
 		Send: s.sendAdds,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.changes, err = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
+	s.changes = groupcommit.New(groupcommit.Config[string, request, counting.Answer]{
 		Limits: limits, Name: "counts_change", Key: request.laneKey, Place: request.place, Size: request.size,
 		Send: s.sendChanges, Transaction: true, Patient: s.patient,
 	})
-	return s, err
+	return s
 }
 
 // Close waits until every change in flight is answered. The pool stays open.

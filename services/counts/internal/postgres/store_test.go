@@ -53,14 +53,11 @@ func openOn(t *testing.T, settings sqldb.Settings) (*replica, *apptest.Contentio
 	settings.ApplicationName, settings.Contention, settings.Session = "counts", seen.Metrics, sqldb.PlannedOnce()
 	db := apptest.Pool(t, settings, reg)
 
-	s, err := postgres.New(groupcommit.Limits{
+	s := postgres.New(groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, "counts", settings.StatementTimeout, postgres.Slots()),
 		LockTimeout: settings.LockTimeout, StatementTimeout: settings.StatementTimeout,
 		Contention: seen.Metrics, Registry: reg,
 	}, 15*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
 	apptest.CloseAtEnd(t, s.Close)
 	return &replica{countingtest.Repo{CountValueRepository: s}, s}, seen
 }

@@ -46,10 +46,7 @@ func settings(cfg Config) chassis.Settings {
 }
 
 func buildServer(c *chassis.Chassis, cfg Config) error {
-	s, _, err := common(c, cfg)
-	if err != nil {
-		return err
-	}
+	s, _ := common(c, cfg)
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock events", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
@@ -59,10 +56,7 @@ func buildServer(c *chassis.Chassis, cfg Config) error {
 }
 
 func buildWorker(c *chassis.Chassis, cfg Config) error {
-	s, m, err := common(c, cfg)
-	if err != nil {
-		return err
-	}
+	s, m := common(c, cfg)
 	log := c.Telemetry().Logger()
 	if n := cfg.Workers(); n < cfg.WorkerConcurrency {
 		log.Info("DB_MAX_OPEN_CONNS allows fewer transactions at once than WORKER_CONCURRENCY", slog.Int("workers", n))
@@ -79,12 +73,9 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 const watchInterval = 10 * time.Second
 
 // common adds the parts that a server and a worker share: the store, its metrics, and the watch on the backlog.
-func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
+func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics) {
 	db := databaseOf(cfg)
-	s, err := db.open(c.GroupCommit(db.slots, cfg.CoalesceInFlight, cfg.RequestTimeout))
-	if err != nil {
-		return nil, nil, err
-	}
+	s := db.open(c.GroupCommit(db.slots, cfg.CoalesceInFlight, cfg.RequestTimeout))
 
 	m := metrics.New(c.Telemetry().Registry())
 	// Every replica and every worker counts them, so that the metrics are right even when no worker is left.
@@ -95,5 +86,5 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 			return err
 		})
 	c.Add(lifecycle.Part{Name: "group commit", Stop: s.Close})
-	return s, m, nil
+	return s, m
 }

@@ -32,14 +32,14 @@ type database struct {
 	slots string
 	// check refuses a database whose table status cannot give ids.
 	check func(context.Context, *sqldb.DB) error
-	open  func(groupcommit.Limits) (store, error)
+	open  func(groupcommit.Limits) store
 }
 
 func databaseOf(c Config) database {
 	if onMySQL(c.DatabaseURL) {
 		return database{
 			migrations: mysql.Migrations(), check: mysql.Check,
-			open: func(l groupcommit.Limits) (store, error) { return mysql.New(l) },
+			open: func(l groupcommit.Limits) store { return mysql.New(l) },
 		}
 	}
 
@@ -47,6 +47,6 @@ func databaseOf(c Config) database {
 	return database{
 		// The slots are beside the migrations' history: they need a key, and the tables of schema events may have none.
 		migrations: source, session: postgres.Session(), slots: source.HistorySchema, check: postgres.Check,
-		open: func(l groupcommit.Limits) (store, error) { return postgres.New(l) },
+		open: func(l groupcommit.Limits) store { return postgres.New(l) },
 	}
 }

@@ -36,11 +36,10 @@ var _ event.Repository = (*Store)(nil)
 type Config = groupcommit.Config[struct{}, event.New, event.ID]
 
 // New returns a store on the database of limits, whose schema must be migrated.
-func New(limits groupcommit.Limits, q Queries, c Config) (Store, error) {
+func New(limits groupcommit.Limits, q Queries, c Config) Store {
 	c.Limits, c.Name, c.Size = limits, "events_add", event.New.Size
 	c.Key = func(event.New) struct{} { return struct{}{} } // the one row of status
-	adds, err := groupcommit.New(c)
-	return Store{limits.DB, q, adds}, err
+	return Store{limits.DB, q, groupcommit.New(c)}
 }
 
 // Close waits until every new event in flight is answered. The pool stays open.

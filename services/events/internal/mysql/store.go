@@ -37,18 +37,17 @@ type Store struct {
 var _ event.Queue = (*Store)(nil)
 
 // New returns a store on the database of limits, whose schema must be migrated.
-func New(limits groupcommit.Limits) (*Store, error) {
-	base, err := eventdb.New(limits, eventdb.Queries{
+func New(limits groupcommit.Limits) *Store {
+	s := &Store{Store: eventdb.New(limits, eventdb.Queries{
 		Find:  `SELECT value FROM events WHERE id = ? LIMIT 1`, // an id has one row, at which LIMIT ends the scan
 		Count: `SELECT id FROM status`,
 		Backlog: `
 SELECT count(*) AS pending, coalesce((SELECT max(id) FROM status) - min(id) + 1, 0) AS distance
   FROM events
  WHERE value IS NULL`,
-	}, eventdb.Config{Send: insertGroup, Transaction: true})
-	s := &Store{Store: base}
+	}, eventdb.Config{Send: insertGroup, Transaction: true})}
 	s.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
-	return s, err
+	return s
 }
 
 // Check returns event.ErrStatus unless status holds exactly one row, and an error for a server that would refuse every

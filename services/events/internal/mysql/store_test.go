@@ -38,12 +38,9 @@ func openPool(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
 // openStore opens the store of one replica; seen, which may be nil, gets its lock metrics.
 func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store {
 	t.Helper()
-	s, err := mysql.New(groupcommit.Limits{
+	s := mysql.New(groupcommit.Limits{
 		DB: openPool(t, dsn, seen), LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	apptest.CloseAtEnd(t, s.Close)
 	return s
 }

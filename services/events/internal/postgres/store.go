@@ -41,16 +41,15 @@ type Store struct {
 var _ event.Queue = (*Store)(nil)
 
 // New returns a store on the database of limits, whose schema must be migrated.
-func New(limits groupcommit.Limits) (*Store, error) {
-	s, err := eventdb.New(limits, eventdb.Queries{
+func New(limits groupcommit.Limits) *Store {
+	return &Store{Store: eventdb.New(limits, eventdb.Queries{
 		Find:  `SELECT value FROM events.events WHERE id = $1 LIMIT 1`, // an id has one row, at which LIMIT ends the scan
 		Count: `SELECT id FROM events.status`,
 		Backlog: `
 SELECT count(*) AS pending, coalesce((SELECT id FROM events.status) - min(id) + 1, 0) AS distance
   FROM events.events
  WHERE value IS NULL`,
-	}, eventdb.Config{Send: insertGroup})
-	return &Store{Store: s}, err
+	}, eventdb.Config{Send: insertGroup})}
 }
 
 // Check returns event.ErrStatus unless status holds exactly one row.

@@ -35,13 +35,10 @@ func openSeen(
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "events", Contention: seen, Session: postgres.Session(),
 	}, reg)
-	s, err := postgres.New(groupcommit.Limits{
+	s := postgres.New(groupcommit.Limits{
 		DB: db, Slots: groupcommit.NewSlots(db, postgres.Migrations().HistorySchema, statementTimeout),
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	apptest.CloseAtEnd(t, s.Close)
 	return s
 }

@@ -43,13 +43,10 @@ func settings(Config) chassis.Settings {
 func build(c *chassis.Chassis, cfg Config) error {
 	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.BulkTimeout,
 		groupcommit.Beside(postgres.Table))
-	store, err := postgres.New(postgres.Options{
+	store := postgres.New(postgres.Options{
 		Limits: limits, Metrics: metrics.New(c.Telemetry().Registry()), MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
-	if err != nil {
-		return err
-	}
 	files, err := spool.New(os.TempDir(), int64(cfg.SpoolMax), c.Telemetry().Registry())
 	if err != nil {
 		return err

@@ -68,16 +68,13 @@ func onDatabase(t *testing.T) *server {
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, reg)
 	m := metrics.New(reg)
-	store, err := postgres.New(postgres.Options{
+	store := postgres.New(postgres.Options{
 		Limits: groupcommit.Limits{
 			DB: db, Slots: groupcommit.NewSlots(db, "iidy", time.Minute, groupcommit.Beside(postgres.Table)),
 			LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg,
 		},
 		Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return newServer(t, store, 64<<20)
 }
 

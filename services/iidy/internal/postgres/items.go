@@ -57,7 +57,7 @@ type committer = groupcommit.Committer[key, key, int64]
 // requests configures how requests of one kind are sent or read.
 type requests = groupcommit.Config[key, key, int64]
 
-func newCommitter(name string, limits groupcommit.Limits, r requests) (*committer, error) {
+func newCommitter(name string, limits groupcommit.Limits, r requests) *committer {
 	r.Name, r.Limits = name, limits
 	r.Key, r.Size, r.Place = key.itself, key.size, key.place
 	return groupcommit.New(r)

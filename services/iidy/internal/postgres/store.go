@@ -64,7 +64,7 @@ type Store struct {
 var _ attempt.Repository = (*Store)(nil)
 
 // New returns a store on the database of o, whose schema must be migrated.
-func New(o Options) (*Store, error) {
+func New(o Options) *Store {
 	// Groups for shards use half of the pool, or more if COALESCE_IN_FLIGHT asks for it.
 	o.Permits = max(2*o.InFlight, o.MaxOpenConns/(2*GroupConns))
 	// Pages have half of the pool, claims have the queue's connections. Both keep one for small answers.
@@ -74,19 +74,15 @@ func New(o Options) (*Store, error) {
 		db: o.DB, text: textsOf(o.DB.Cluster() == sqldb.ClusterCitus), queue: newQueue(o),
 		answers: newBudget(o.Queue, large, o.Metrics), contention: o.Contention, metrics: o.Metrics,
 	}
-	var err error
 	for _, change := range attempt.Changes() {
 		sends := requests{Send: s.text.send[change], Transaction: change == attempt.Add && s.text.distributed}
-		s.changes[change], err = newCommitter("iidy_"+change.String(), o.Limits, sends)
-		if err != nil {
-			return nil, err
-		}
+		s.changes[change] = newCommitter("iidy_"+change.String(), o.Limits, sends)
 	}
 
 	reads := o.Limits
 	reads.Contention = nil // they wait for no lock
-	s.gets, err = newCommitter("iidy_get", reads, requests{Repeat: s.get})
-	return s, err
+	s.gets = newCommitter("iidy_get", reads, requests{Repeat: s.get})
+	return s
 }
 
 // Close waits until every request in flight has been answered. The pool stays open.

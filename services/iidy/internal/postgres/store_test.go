@@ -79,12 +79,9 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		Share: contention.NewShare(6*places, nil),
 	}
 	m := metrics.New(reg)
-	s, err := postgres.New(postgres.Options{
+	s := postgres.New(postgres.Options{
 		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkInFlight: 3,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	apptest.CloseAtEnd(t, s.Close)
 	files, err := spool.New(t.TempDir(), 64<<20, reg)
 	if err != nil {

@@ -62,10 +62,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 
 	limits := c.GroupCommit("", 1, cfg.RequestTimeout) // without slots: a row tells who wrote it
 	limits.Pipeline = groupcommit.NewPipeline()
-	store, err := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
-	if err != nil {
-		return err
-	}
+	store := postgres.New(postgres.Options{Limits: limits, Encode: httpapi.Encode, LockWait: cfg.LockWait})
 
 	ledger, err := openLedger(c, cfg)
 	if err != nil {
@@ -74,13 +71,10 @@ func build(c *chassis.Chassis, cfg Config) error {
 	// The locks of the ledger are not the service's, and not in the service's metrics.
 	limits.DB, limits.Contention, limits.Share = ledger, nil, nil
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
-	simulator, err := processor.New(fingerprints, processor.Options{
+	simulator := processor.New(fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
 		Limits: limits, Operations: c.Operations(),
 	})
-	if err != nil {
-		return errors.Join(err, ledger.Close())
-	}
 
 	service := &payment.Service{
 		Repository: store, Processor: simulator,

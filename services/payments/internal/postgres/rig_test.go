@@ -46,10 +46,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	if o.StatementTimeout == 0 {
 		o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second
 	}
-	store, err := postgres.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := postgres.New(o)
 	apptest.CloseAtEnd(t, store.Close)
 	return replica{store, waits}
 }

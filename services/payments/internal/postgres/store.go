@@ -54,26 +54,25 @@ type Store struct {
 var _ payment.Repository = (*Store)(nil)
 
 // New returns a store on the database of o, whose schema must be migrated.
-func New(o Options) (*Store, error) {
+func New(o Options) *Store {
 	forKey, charged := o.Limits, o.Limits
 	forKey.LockTimeout = o.LockWait
 	charged.Share = nil // a charged payment is never refused, however many requests wait
 
-	claims, claimsErr := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
+	claims := groupcommit.New(groupcommit.Config[payment.Key, bid, reply]{
 		Limits: forKey, Name: "payments_claim", Key: func(b bid) payment.Key { return b.Key }, Size: bid.size, Held: true,
 		Repeat: sendClaims,
 	})
-	settles, settlesErr := groupcommit.New(groupcommit.Config[payment.Key, settlement, settled]{
+	settles := groupcommit.New(groupcommit.Config[payment.Key, settlement, settled]{
 		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
 		Size: settlement.size, Repeat: sendSettlements,
 	})
-	ends, endsErr := groupcommit.New(groupcommit.Config[payment.Key, end, bool]{
+	ends := groupcommit.New(groupcommit.Config[payment.Key, end, bool]{
 		Limits: charged, Name: "payments_change", Key: func(e end) payment.Key { return e.held.Key },
 		Size: end.size, Repeat: sendEnds,
 	})
 
-	s := &Store{options: o, claims: claims, settles: settles, ends: ends}
-	return s, errors.Join(claimsErr, settlesErr, endsErr)
+	return &Store{options: o, claims: claims, settles: settles, ends: ends}
 }
 
 // Close waits until every request in flight is answered. The pool stays open.

@@ -93,10 +93,7 @@ func simulator(t *testing.T, db *sqldb.DB, f *payment.Fingerprints, o processor.
 		DB: db, Slots: groupcommit.NewSlots(db, postgres.Schema, time.Minute),
 		LockTimeout: 10 * time.Second, StatementTimeout: 20 * time.Second,
 	}
-	s, err := processor.New(f, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := processor.New(f, o)
 	apptest.CloseAtEnd(t, s.Close)
 	return s
 }

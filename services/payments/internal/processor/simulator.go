@@ -49,12 +49,12 @@ type Simulator struct {
 var _ payment.Processor = (*Simulator)(nil)
 
 // New returns a simulator.
-func New(fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
-	ledger, err := groupcommit.New(groupcommit.Config[string, entry, entry]{
+func New(fingerprints *payment.Fingerprints, o Options) *Simulator {
+	ledger := groupcommit.New(groupcommit.Config[string, entry, entry]{
 		Limits: o.Limits, Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size,
 		Repeat: sendEntries,
 	})
-	return &Simulator{ledger: ledger, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
+	return &Simulator{ledger: ledger, fingerprints: fingerprints, options: o, closed: make(chan struct{})}
 }
 
 // Close drops the charges that still wait for the latency, as a crash would, and waits for the others. It must be

@@ -37,12 +37,9 @@ func settings(Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	limits := c.GroupCommit(postgres.Migrations().Schema, cfg.CoalesceInFlight, cfg.RequestTimeout)
-	store, err := postgres.New(limits, postgres.Options{
+	store := postgres.New(limits, postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 	})
-	if err != nil {
-		return err
-	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})

@@ -58,9 +58,9 @@ const ReservedConns = 2
 const maxPots = 32
 
 // New returns a store on the database of limits, whose schema must have been migrated.
-func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
-	s = &Store{db: limits.DB, slots: limits.Slots, options: o, number: uuid.NewString(), lock: limits.Contention}
-	s.changes, err = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, pot.Answer]{
+func New(limits groupcommit.Limits, o Options) *Store {
+	s := &Store{db: limits.DB, slots: limits.Slots, options: o, number: uuid.NewString(), lock: limits.Contention}
+	s.changes = groupcommit.New(groupcommit.Config[pot.ID, pot.Change, pot.Answer]{
 		Limits:  limits,
 		Name:    "pyggpot_change",
 		Key:     func(c pot.Change) pot.ID { return c.Pot },
@@ -70,7 +70,7 @@ func New(limits groupcommit.Limits, o Options) (s *Store, err error) {
 			Take: s.take, Release: s.release, RetryWait: o.RetryWait, Retries: o.Retries,
 		},
 	})
-	return s, err
+	return s
 }
 
 // Close waits until every change in flight is answered. The pool stays open.

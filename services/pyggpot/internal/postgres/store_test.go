@@ -46,10 +46,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*gr
 	for _, c := range change {
 		c(&limits, &o)
 	}
-	s, err := New(limits, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(limits, o)
 	apptest.CloseAtEnd(t, s.Close)
 	return replica{s, seen}
 }
