@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,41 +12,32 @@ import (
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 )
 
-// TestCallers has a program that knows nothing of this repository but the client module call all services, which ask
-// for a token. Each of them answers as the policy says, and the program is told by the same codes.
+// TestCallers has the clients of all services call them with and without a token. Each service answers as the policy
+// says, and its client returns that code.
 func TestCallers(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "outside")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../tools/testdata/outside/main.go")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-
 	issuer := authtest.New(t)
-	tokens := issuer.Environ(t, fmt.Sprintf("rules: [{subjects: [checkout], services: [%s], allow: [change, read]}]",
+	policy := issuer.Environ(t, fmt.Sprintf(
+		"rules: [{subjects: [checkout], services: [%s], allow: [read, change, administer]}]",
 		strings.Join(targets.Names(), ", ")))
-
-	var addresses []string
+	var all []targets.Target
 	for _, s := range targets.All() {
-		addresses = append(addresses, strings.ToUpper(s.Name)+"_URL="+startAll(t, s, dbtest.Empty(t), tokens))
+		all = append(all, targets.Target{Service: s.Name, URL: startAll(t, s, dbtest.Empty(t), policy)})
 	}
 
-	for subject, want := range map[string]string{"checkout": "<nil>", "stock": "FORBIDDEN", "": "UNAUTHENTICATED"} {
-		t.Run("as "+subject, func(t *testing.T) {
-			t.Parallel()
-			call := exec.CommandContext(t.Context(), program)
-			call.Env = addresses
-			if subject != "" {
-				path := filepath.Join(t.TempDir(), "token")
-				if err := os.WriteFile(path, []byte(issuer.Token(subject)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				call.Env = append(call.Environ(), "TOKEN_FILE="+path)
+	for subject, want := range map[string]string{"stock": "FORBIDDEN", "": "UNAUTHENTICATED", "checkout": ""} {
+		file := ""
+		if subject != "" {
+			file = filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte(issuer.Token(subject)), 0o600); err != nil {
+				t.Fatal(err)
 			}
-			out, err := call.CombinedOutput()
-			if n := strings.Count(string(out), want); n != len(addresses) || (err == nil) != (subject == "checkout") {
-				t.Errorf("%d of %d services answer %s: %v\n%s", n, len(addresses), want, err, out)
+		}
+		for _, target := range all {
+			target.TokenFile = file
+			if err := check(t, target); (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s answers %q with %v, want %q", target.Service, subject, err, want)
 			}
-		})
+		}
 	}
 }

@@ -28,7 +28,8 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
-	return path, local.Build(context.Background(), "../..", targets.Payments, path, os.Stderr, "-tags=failpoint")
+	return path, local.Build(context.Background(), "../..", targets.Payments, path, os.Stderr,
+		"-tags=grpcnotrace,failpoint")
 })
 
 func failing(t *testing.T) string {

@@ -34,15 +34,12 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// built builds the services of a source tree, by the tags of make build, whose packages are in Go's cache, and without
-// what only a debugger reads. It returns their folder.
+// built builds the services of a source tree, and returns their folder.
 func built(t *testing.T, root string) (bin string) {
 	t.Helper()
 	bin = filepath.Join(root, "bin")
 	for _, name := range targets.Names() {
-		err := local.Build(t.Context(), root, name, filepath.Join(bin, name), t.Output(),
-			"-tags=grpcnotrace", "-ldflags=-s -w")
-		if err != nil {
+		if err := local.Build(t.Context(), root, name, filepath.Join(bin, name), t.Output()); err != nil {
 			t.Fatal(err)
 		}
 	}

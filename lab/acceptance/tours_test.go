@@ -14,10 +14,6 @@ import (
 // the service runs on.
 func TestTours(t *testing.T) {
 	t.Parallel()
-	tel, err := telemetry.New(t.Context(), telemetry.Config{Service: "rowlock", Output: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, s := range targets.All() {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
@@ -35,11 +31,20 @@ func TestTours(t *testing.T) {
 					t.Error(err)
 				}
 
-				target := targets.Target{Service: s.Name, URL: api}
-				if err := targets.Check(t.Context(), t.Output(), tel, []targets.Target{target}); err != nil {
+				if err := check(t, targets.Target{Service: s.Name, URL: api}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 	}
+}
+
+// check runs `rowlock check` on a service.
+func check(t *testing.T, target targets.Target) error {
+	t.Helper()
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Service: "rowlock", Output: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return targets.Check(t.Context(), t.Output(), tel, []targets.Target{target})
 }

@@ -144,8 +144,7 @@ func readKey(file string) (crypto.PrivateKey, error) {
 	}
 }
 
-// identified demands that each service answers by who calls. (lab/acceptance has a program of another repository call
-// all of them.)
+// identified demands that each service answers by who calls. (lab/acceptance has our clients call all of them.)
 func (s *story) identified(t *T) {
 	tokens := map[string]string{
 		"none": "", "other audience": newToken(t, caller, "other"), "other account": newToken(t, unknown, "rowlock"),

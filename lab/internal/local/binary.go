@@ -82,10 +82,10 @@ func build(ctx context.Context, root, service string, progress io.Writer) (_ str
 	return path, Build(ctx, root, service, path, progress)
 }
 
-// Build builds a service of the source tree root into the file path, with the flags of make build, whose packages are
-// in Go's cache, and more.
+// Build builds a service of the source tree root into the file path, by the tags of make build, whose packages are in
+// Go's cache, without what only a debugger reads, and with more flags.
 func Build(ctx context.Context, root, service, path string, progress io.Writer, flags ...string) error {
-	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	args := append([]string{"build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", path}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./services/"+service+"/cmd/"+service)...)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=") // the workspace of root
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, progress, progress

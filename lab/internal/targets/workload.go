@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -79,17 +78,6 @@ func together(n int, do func(i int) error) error {
 		all.Go(func() error { return do(i) })
 	}
 	return all.Wait()
-}
-
-// isEach reports whether values are first to first+len-1, each once.
-func isEach(first int64, values []int64) bool {
-	values = slices.Sorted(slices.Values(values))
-	for i, v := range values {
-		if v != first+int64(i) {
-			return false
-		}
-	}
-	return true
 }
 
 const (
