@@ -9,9 +9,11 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// TestTours pastes the tour of each service's README into a shell, compares what is
-// printed with the page, and runs `rowlock check` afterwards, on every engine that
-// the service runs on.
+// root is the repository's folder.
+const root = "../.."
+
+// TestTours takes the tour of each service's README, and runs `rowlock check` afterwards, on every engine that the
+// service runs on.
 func TestTours(t *testing.T) {
 	t.Parallel()
 	for _, s := range targets.All() {
@@ -19,17 +21,7 @@ func TestTours(t *testing.T) {
 			t.Run(s.Name+"/"+engine, func(t *testing.T) {
 				t.Parallel()
 				api := startAll(t, s, database(t, engine), nil)
-				page, err := tour.Read("../..", s, api, api)
-				if err != nil {
-					t.Fatal(err)
-				}
-				out, err := exec.CommandContext(t.Context(), "sh", "-c", page.Script()).Output()
-				if err != nil {
-					t.Fatalf("%v: %s", err, out)
-				}
-				if err := page.Compare(string(out)); err != nil {
-					t.Error(err)
-				}
+				takeTour(t, s, api)
 
 				if err := check(t, targets.Target{Service: s.Name, URL: api}); err != nil {
 					t.Error(err)
@@ -47,4 +39,27 @@ func check(t *testing.T, target targets.Target) error {
 		t.Fatal(err)
 	}
 	return targets.Check(t.Context(), t.Output(), tel, []targets.Target{target})
+}
+
+// takeTour pastes the tour of a service's README into a shell, with the address of its API, and compares what is
+// printed with the page.
+func takeTour(t *testing.T, s targets.Service, api string) {
+	t.Helper()
+	page, err := tour.Read(root, s, api, api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Compare(shell(t, page.Script())); err != nil {
+		t.Error(err)
+	}
+}
+
+// shell returns what a script prints.
+func shell(t *testing.T, script string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }

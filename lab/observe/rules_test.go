@@ -135,3 +135,17 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		}
 	}
 }
+
+// The Prometheus of compose.yaml gives its targets the labels by which the rules and the dashboards tell them apart.
+func TestPrometheusOfCompose(t *testing.T) {
+	t.Parallel()
+	const file = "../../compose/prometheus.yaml"
+	promtool(t, ".", "check", "config", "--syntax-only", file)
+	text := read(t, file)
+	for label := range (&fleet{}).labels(0) {
+		if (label == "namespace" || label == "pod" || strings.HasPrefix(label, "app_")) &&
+			!strings.Contains(text, "{target_label: "+label+",") {
+			t.Errorf("%s does not set %s", file, label)
+		}
+	}
+}
