@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -52,9 +53,18 @@ func newBench(p process) *cobra.Command {
 // runBench measures a service, prints the report and puts it into the page, unless that is empty. A missed bar is
 // printed and is no error; a state that does not add up is one.
 func runBench(ctx context.Context, o bench.Options, page string, p process) error {
+	p, line := p.withProgress()
+	defer line.stop()
+	begun := time.Now()
+	line.show(func() string { return since(begun).String() })
+
+	rounds := io.Discard
+	if p.terminal != nil {
+		rounds = p.stderr
+	}
 	out := &console{out: p.stderr}
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
-		Environ: p.environ, Progress: out,
+		Environ: p.environ, Progress: rounds,
 		Line: func(replica string, line []byte) {
 			// Expected here: the bench is the superuser of its servers.
 			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
