@@ -19,6 +19,7 @@ func newBench(p process) *cobra.Command {
 		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: targets.Names(),
 		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
 			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints the report.",
+		Example: "  rowlock bench counts --runs 5 --duration 20s",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Service = targets.Counts
 			if len(args) > 0 {

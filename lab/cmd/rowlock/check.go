@@ -156,6 +156,7 @@ func newDrive(p process) *cobra.Command {
 		Short: "Send load until standard input ends, then check the sums",
 		Long: "Send load to a running service until standard input ends, then compare what is stored with\n" +
 			"what was answered. The report is one line of JSON.",
+		Example:   "  rowlock drive counts http://127.0.0.1:8083 --rate 200 --for 1m",
 		ValidArgs: targets.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {

@@ -102,7 +102,7 @@ func newRoot(p process) *cobra.Command {
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noWords,
+		Use: "version", Short: "Print the version", Args: noWords, Example: "  rowlock version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "rowlock", lifecycle.Version())
 			return err

@@ -48,6 +48,7 @@ func newProve(p process) *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use: "prove", Short: "Inject faults into the running system and check the promises", Args: noWords,
+		Example: "  rowlock prove --service counts --faults kill,replies --for 30s",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			// An empty URL comes from a variable that is not set: it must not start a private server.
 			if cmd.Flags().Changed("dsn") && o.dsn == "" {
