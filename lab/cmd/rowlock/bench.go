@@ -63,13 +63,12 @@ func runBench(ctx context.Context, o bench.Options, page string, p process) erro
 	if p.terminal != nil {
 		rounds = p.stderr
 	}
-	out := &console{out: p.stderr}
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: rounds,
 		Line: func(replica string, line []byte) {
 			// Expected here: the bench is the superuser of its servers.
 			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
-				out.say("%s | %s", replica, text)
+				say(p.stderr, "%s | %s", replica, text)
 			}
 		},
 	})

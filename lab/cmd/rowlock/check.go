@@ -64,6 +64,8 @@ func tokenFlag(cmd *cobra.Command, file *string) {
 }
 
 func runCheck(ctx context.Context, p process, asked []targets.Target, asJSON bool) error {
+	p, line := p.withProgress()
+	defer line.stop()
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -72,7 +74,7 @@ func runCheck(ctx context.Context, p process, asked []targets.Target, asJSON boo
 		return err
 	}
 	ctx = withParent(ctx, tel.Propagator(), p.environ)
-	err = checkAll(ctx, p, tel, asked, asJSON)
+	err = checkAll(ctx, p.stdout, line, tel, asked, asJSON)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {
@@ -99,10 +101,8 @@ type checkFound struct {
 
 // checkAll checks one service after the other and prints what was found.
 func checkAll(
-	ctx context.Context, p process, tel *telemetry.Telemetry, asked []targets.Target, asJSON bool,
+	ctx context.Context, out io.Writer, line *progress, tel *telemetry.Telemetry, asked []targets.Target, asJSON bool,
 ) (err error) {
-	p, line := p.withProgress()
-	defer line.stop()
 	report := checkReport{OK: true}
 	for i, t := range asked {
 		begun := time.Now()
@@ -114,7 +114,7 @@ func checkAll(
 		err = errors.Join(err, failed)
 
 		if !asJSON {
-			_, writeErr := io.WriteString(p.stdout, said.String())
+			_, writeErr := io.WriteString(out, said.String())
 			err = errors.Join(err, writeErr)
 			continue
 		}
@@ -125,7 +125,7 @@ func checkAll(
 		report.Checks = append(report.Checks, found)
 	}
 	if asJSON {
-		err = errors.Join(err, json.NewEncoder(p.stdout).Encode(report))
+		err = errors.Join(err, json.NewEncoder(out).Encode(report))
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func newMutationTest(p process) *cobra.Command {
 	}
 
 	cmd := &cobra.Command{
-		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
+		Use: "mutation-test", Args: noWords,
 		Short:   "Build known mistakes into the services and check that prove finds each within a minute",
 		Example: "  rowlock mutation-test --mutant unordered --seed 3",
 		RunE: func(cmd *cobra.Command, _ []string) error {

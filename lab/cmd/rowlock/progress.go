@@ -11,7 +11,7 @@ import (
 
 // progress shows how far a command is, in a line of the terminal below what the command prints.
 type progress struct {
-	terminal io.Writer // nil where there is none: nothing is shown
+	terminal io.Writer
 	end      chan struct{}
 	ended    sync.WaitGroup
 
@@ -20,11 +20,11 @@ type progress struct {
 	unfinished []byte // the line that the command prints at the moment
 }
 
-// withProgress returns p with outputs that keep clear of the line, and the line. Without a terminal p stays as it is.
+// withProgress returns p with outputs that keep clear of the line, and the line. Without a terminal it is not shown.
 func (p process) withProgress() (process, *progress) {
 	l := &progress{terminal: p.terminal, end: make(chan struct{}), text: func() string { return "preparing" }}
 	if l.terminal == nil {
-		return p, l
+		l.terminal = io.Discard
 	}
 	p.stdout, p.stderr = &above{l, p.stdout}, &above{l, p.stderr}
 	l.ended.Go(func() {
@@ -48,9 +48,8 @@ func (p process) withProgress() (process, *progress) {
 func (l *progress) show(text func() string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.text = text; l.terminal != nil {
-		l.draw()
-	}
+	l.text = text
+	l.draw()
 }
 
 // eraseLine goes to the start of a terminal's line and erases it.
@@ -65,9 +64,7 @@ func (l *progress) draw() {
 func (l *progress) stop() {
 	close(l.end)
 	l.ended.Wait()
-	if l.terminal != nil {
-		_, _ = io.WriteString(l.terminal, eraseLine)
-	}
+	_, _ = io.WriteString(l.terminal, eraseLine)
 }
 
 // above is an output that prints whole lines above the progress.
