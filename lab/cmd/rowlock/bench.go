@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ func newBench(p process) *cobra.Command {
 		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: targets.Names(),
 		Long: "Measure a service beside bare pgbench, " + targets.Counts + " where none is named.\n" +
 			"It starts a private PostgreSQL server on a disk and replicas of the service, and prints the report.",
+		Example: "  rowlock bench counts --runs 5 --duration 20s",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Service = targets.Counts
 			if len(args) > 0 {
@@ -52,13 +54,21 @@ func newBench(p process) *cobra.Command {
 // runBench measures a service, prints the report and puts it into the page, unless that is empty. A missed bar is
 // printed and is no error; a state that does not add up is one.
 func runBench(ctx context.Context, o bench.Options, page string, p process) error {
-	out := &console{out: p.stderr}
+	p, line := p.withProgress()
+	defer line.stop()
+	begun := time.Now()
+	line.show(func() string { return since(begun).String() })
+
+	rounds := io.Discard
+	if p.terminal != nil {
+		rounds = p.stderr
+	}
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
-		Environ: p.environ, Progress: out,
+		Environ: p.environ, Progress: rounds,
 		Line: func(replica string, line []byte) {
 			// Expected here: the bench is the superuser of its servers.
 			if text, ok := readable(line); ok && !strings.Contains(text, "unsafe database setting") {
-				out.say("%s | %s", replica, text)
+				say(p.stderr, "%s | %s", replica, text)
 			}
 		},
 	})

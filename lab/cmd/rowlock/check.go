@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,7 +30,9 @@ names its parent.`,
 		Args:    noWords,
 	}
 	var tokenFile string
+	var asJSON bool
 	tokenFlag(cmd, &tokenFile)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of a line for each service")
 	asked := make([]targets.Target, len(targets.All()))
 	for i, s := range targets.All() {
 		asked[i].Service = s.Name
@@ -50,7 +53,7 @@ names its parent.`,
 		if len(named) == 0 {
 			return usageError{"check needs the address of at least one service, such as --counts=http://127.0.0.1:8083"}
 		}
-		return runCheck(cmd.Context(), p, named)
+		return runCheck(cmd.Context(), p, named, asJSON)
 	}
 	return cmd
 }
@@ -60,7 +63,9 @@ func tokenFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "token-file", "", "`file` with the token to call by, which may change meanwhile")
 }
 
-func runCheck(ctx context.Context, p process, asked []targets.Target) error {
+func runCheck(ctx context.Context, p process, asked []targets.Target, asJSON bool) error {
+	p, line := p.withProgress()
+	defer line.stop()
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -69,11 +74,58 @@ func runCheck(ctx context.Context, p process, asked []targets.Target) error {
 		return err
 	}
 	ctx = withParent(ctx, tel.Propagator(), p.environ)
-	err = targets.Check(ctx, p.stdout, tel, asked)
+	err = checkAll(ctx, p.stdout, line, tel, asked, asJSON)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {
 		tel.Logger().WarnContext(ctx, "the last spans were not sent", slog.Any("error", lost))
+	}
+	return err
+}
+
+// checkReport is what check --json prints.
+type checkReport struct {
+	// OK says that every check holds.
+	OK     bool         `json:"ok"`
+	Checks []checkFound `json:"checks"`
+}
+
+// checkFound is the check of one service.
+type checkFound struct {
+	Name string `json:"name"`
+	// Outcome is "holds" or "fails".
+	Outcome string `json:"outcome"`
+	// Sentence says what was found, as check prints it without --json.
+	Sentence string `json:"sentence"`
+}
+
+// checkAll checks one service after the other and prints what was found.
+func checkAll(
+	ctx context.Context, out io.Writer, line *progress, tel *telemetry.Telemetry, asked []targets.Target, asJSON bool,
+) (err error) {
+	report := checkReport{OK: true}
+	for i, t := range asked {
+		begun := time.Now()
+		line.show(func() string {
+			return fmt.Sprintf("checking %s, %d of %d, %s", t.Service, i+1, len(asked), since(begun))
+		})
+		var said strings.Builder
+		failed := targets.Check(ctx, &said, tel, []targets.Target{t})
+		err = errors.Join(err, failed)
+
+		if !asJSON {
+			_, writeErr := io.WriteString(out, said.String())
+			err = errors.Join(err, writeErr)
+			continue
+		}
+		found := checkFound{t.Service, "holds", strings.TrimSpace(strings.TrimPrefix(said.String(), t.Service))}
+		if failed != nil {
+			report.OK, found.Outcome = false, "fails"
+		}
+		report.Checks = append(report.Checks, found)
+	}
+	if asJSON {
+		err = errors.Join(err, json.NewEncoder(out).Encode(report))
 	}
 	return err
 }
@@ -104,6 +156,7 @@ func newDrive(p process) *cobra.Command {
 		Short: "Send load until standard input ends, then check the sums",
 		Long: "Send load to a running service until standard input ends, then compare what is stored with\n" +
 			"what was answered. The report is one line of JSON.",
+		Example:   "  rowlock drive counts http://127.0.0.1:8083 --rate 200 --for 1m",
 		ValidArgs: targets.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
@@ -134,7 +187,13 @@ func newDrive(p process) *cobra.Command {
 }
 
 func runDrive(ctx context.Context, p process, load targets.Load) error {
-	load.Begun = func() { say(p.stderr, "the load on %s begins", load.Service) }
+	p, line := p.withProgress()
+	defer line.stop()
+	load.Begun = func() {
+		say(p.stderr, "the load on %s begins", load.Service)
+		begun := time.Now()
+		line.show(func() string { return fmt.Sprintf("load on %s for %s", load.Service, since(begun)) })
+	}
 	report, err := targets.Drive(ctx, load, inputEnd(p.stdin))
 	if err != nil {
 		return err

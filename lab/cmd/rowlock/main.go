@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/rowlock/rowlock/lab/internal/targets"
 	"github.com/rowlock/rowlock/platform/config"
@@ -44,9 +45,18 @@ func main() {
 	ctx, hurry, stop := newSignals()
 	status := run(ctx, process{
 		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: hurry, globals: true,
+		terminal: terminal(os.Stderr),
 	}, os.Args[1:])
 	stop()
 	os.Exit(status)
+}
+
+// terminal returns the file if it is a terminal, and nil if it is not.
+func terminal(file *os.File) io.Writer {
+	if term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
 }
 
 // process holds what a command takes from the process that it runs in.
@@ -54,6 +64,8 @@ type process struct {
 	environ        map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	// terminal shows the progress of long commands; nil where stderr is none.
+	terminal io.Writer
 	// hurry ends with the second Ctrl-C: orderly stops then end at once.
 	hurry context.Context
 	// globals lets a command capture the process' global loggers. Tests, which share a process, leave it false.
@@ -90,7 +102,7 @@ func newRoot(p process) *cobra.Command {
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noWords,
+		Use: "version", Short: "Print the version", Args: noWords, Example: "  rowlock version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "rowlock", lifecycle.Version())
 			return err

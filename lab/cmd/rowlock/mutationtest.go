@@ -43,8 +43,9 @@ func newMutationTest(p process) *cobra.Command {
 	}
 
 	cmd := &cobra.Command{
-		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
-		Short: "Build known mistakes into the services and check that prove finds each within a minute",
+		Use: "mutation-test", Args: noWords,
+		Short:   "Build known mistakes into the services and check that prove finds each within a minute",
+		Example: "  rowlock mutation-test --mutant unordered --seed 3",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range chosen {
 				if !slices.Contains(all, name) {

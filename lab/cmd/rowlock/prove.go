@@ -48,6 +48,7 @@ func newProve(p process) *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use: "prove", Short: "Inject faults into the running system and check the promises", Args: noWords,
+		Example: "  rowlock prove --service counts --faults kill,replies --for 30s",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			// An empty URL comes from a variable that is not set: it must not start a private server.
 			if cmd.Flags().Changed("dsn") && o.dsn == "" {
@@ -110,6 +111,10 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	if err := o.schedule(); err != nil {
 		return err
 	}
+	p, line := p.withProgress()
+	defer line.stop()
+	left := timeLeft{windows: o.Windows}
+	o.Begins = func(w prove.Window) { line.show(left.of(w)) }
 	run := proof{process: p, proveOptions: o, maria: o.dsn == ""}
 	if err := run.openRemote(ctx); err != nil {
 		return err
@@ -124,6 +129,38 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 		return err
 	}
 	return conclude(report, err, o.Out, p)
+}
+
+// timeLeft estimates how long a proof still takes.
+type timeLeft struct {
+	windows []prove.Window
+	begun   time.Time // the first window
+}
+
+// of returns the text about the window that begins now. What is left of the windows' time is stretched as the windows
+// before were, for judging them takes time too.
+func (l *timeLeft) of(w prove.Window) func() string {
+	begins := time.Now()
+	if l.begun.IsZero() {
+		l.begun = begins
+	}
+	var planned, done time.Duration
+	number := 0
+	for i, one := range l.windows {
+		if one.Name == w.Name {
+			number, done = i+1, planned
+		}
+		planned += one.For
+	}
+	slower := 1.0
+	if done > 0 {
+		slower = max(1, float64(begins.Sub(l.begun))/float64(done))
+	}
+	return func() string {
+		left := planned - done - min(time.Since(begins), w.For)
+		return fmt.Sprintf("window %s, %d of %d; about %s left",
+			w.Name, number, len(l.windows), time.Duration(float64(left)*slower).Round(time.Second))
+	}
 }
 
 // proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.

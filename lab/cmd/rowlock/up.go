@@ -65,7 +65,8 @@ A page shows the replicas under load, kills and freezes them, and compares what 
 
 With DATABASE_URL in the environment that server is used instead of a private one, and there is no page. Other
 variables (LOG_REQUESTS, DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
-		Args: noWords,
+		Example: "  rowlock up --replicas 3 --service counts --service payments",
+		Args:    noWords,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.services, err = choose(names); err != nil {
 				return err

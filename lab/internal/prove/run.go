@@ -45,6 +45,8 @@ type Setup struct {
 	Out string
 	// Say gets the progress, a line at a time.
 	Say func(format string, args ...any)
+	// Begins is told of each window that begins, again of one that is repeated. It may be nil.
+	Begins func(w Window)
 	// Enough ends the run early, after a window; nil never does.
 	Enough func(r *Report) bool
 }
@@ -123,7 +125,9 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		return result, err
 	}
 
-	p.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
+	if p.Begins != nil {
+		p.Begins(w)
+	}
 	p.started = time.Since(p.begun)
 	stopLoad, stopWatch := p.load(ctx, w, parts), p.watch(ctx, parts)
 	err = p.inject(ctx, w, parts)

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// progress shows how far a command is, in a line of the terminal below what the command prints.
+type progress struct {
+	terminal io.Writer
+	end      chan struct{}
+	ended    sync.WaitGroup
+
+	mu         sync.Mutex
+	text       func() string
+	unfinished []byte // the line that the command prints at the moment
+}
+
+// withProgress returns p with outputs that keep clear of the line, and the line. Without a terminal it is not shown.
+func (p process) withProgress() (process, *progress) {
+	l := &progress{terminal: p.terminal, end: make(chan struct{}), text: func() string { return "preparing" }}
+	if l.terminal == nil {
+		l.terminal = io.Discard
+	}
+	p.stdout, p.stderr = &above{l, p.stdout}, &above{l, p.stderr}
+	l.ended.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				l.mu.Lock()
+				l.draw()
+				l.mu.Unlock()
+			case <-l.end:
+				return
+			}
+		}
+	})
+	return p, l
+}
+
+// show sets what is shown from now on: the text as it is each second.
+func (l *progress) show(text func() string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = text
+	l.draw()
+}
+
+// eraseLine goes to the start of a terminal's line and erases it.
+const eraseLine = "\r\x1b[K"
+
+// draw writes the line, which the terminal cuts at its width. The caller has the lock.
+func (l *progress) draw() {
+	_, _ = fmt.Fprintf(l.terminal, "%s\x1b[?7l%s  %s\x1b[?7h", eraseLine, l.text(), l.unfinished)
+}
+
+// stop removes the line.
+func (l *progress) stop() {
+	close(l.end)
+	l.ended.Wait()
+	_, _ = io.WriteString(l.terminal, eraseLine)
+}
+
+// above is an output that prints whole lines above the progress.
+type above struct {
+	*progress
+
+	out io.Writer
+}
+
+func (a *above) Write(text []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unfinished = append(a.unfinished, text...)
+	end := bytes.LastIndexByte(a.unfinished, '\n') + 1
+	_, _ = io.WriteString(a.terminal, eraseLine)
+	_, err := a.out.Write(a.unfinished[:end])
+	a.unfinished = slices.Clone(a.unfinished[end:])
+	a.draw()
+	return len(text), err
+}
+
+// since returns the time since then, in whole seconds.
+func since(then time.Time) time.Duration { return time.Since(then).Round(time.Second) }
