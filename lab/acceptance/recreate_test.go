@@ -88,8 +88,10 @@ func keyedCounts() keyed {
 		busy: rowlock.NotApplied,
 		once: func(t *testing.T, db *sqlx.DB, n int) {
 			t.Helper()
-			if value := get[int](t, db, `SELECT current_value FROM counts.count_values`); value != n {
-				t.Errorf("the count is %d after %d keys", value, n)
+			var value int
+			err := db.GetContext(t.Context(), &value, `SELECT current_value FROM counts.count_values`)
+			if err != nil || value != n {
+				t.Errorf("the count is %d after %d keys: %v", value, n, err)
 			}
 		},
 	}
