@@ -64,7 +64,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		}
 	}
 
-	service := &counting.Service{CountValueRepository: store, Replayed: m.Replays.Inc, Conflict: m.Conflicts.Inc}
+	service := &counting.Service{Repository: store, Replayed: m.Replays.Inc, Conflict: m.Conflicts.Inc}
 	httpapi.Register(external.Echo(), internal.Echo(), service, c.Operations())
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 func ExampleService() {
 	ctx := context.Background()
 	counts := counting.Service{
-		CountValueRepository: countingtest.NewMemory(), Replayed: func() { fmt.Println("repeated") }, Conflict: func() {},
+		Repository: countingtest.NewMemory(), Replayed: func() { fmt.Println("repeated") }, Conflict: func() {},
 	}
 
 	_, err := counts.Initialize(ctx, counting.Key{}, "page-views", 0)

@@ -7,13 +7,12 @@ import (
 )
 
 // Service changes and reads the counts of a repository. It holds no state, so any number of replicas may run. All of
-// its fields are required. Find is the repository's.
+// its fields are required.
 //
 // A change returns ErrKeyConflict for a key that belongs to another request, and ErrNotFound for an absent id. The
 // caller leaves the fingerprint of the key empty.
 type Service struct {
-	CountValueRepository
-
+	Repository CountValueRepository
 	// Replayed is called for each stored answer that is returned again.
 	Replayed func()
 	// Conflict is called for each ErrKeyConflict.
@@ -83,7 +82,7 @@ func (s *Service) Apply(ctx context.Context, r Request) (Answer, error) {
 // change makes a change, and counts replays and conflicts.
 func (s *Service) change(ctx context.Context, name string, r Request) (Answer, error) {
 	r.Key = r.Key.of(name, r.Changes...)
-	a, err := s.Change(ctx, r)
+	a, err := s.Repository.Change(ctx, r)
 	switch {
 	case a.Replayed:
 		s.Replayed()
@@ -93,6 +92,11 @@ func (s *Service) change(ctx context.Context, name string, r Request) (Answer, e
 	return a, err
 }
 
+// Get returns one count, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, id ItemID) (CountValue, error) {
+	return s.Repository.Find(ctx, id)
+}
+
 // GetMany returns the counts of 1 to MaxItemsPerRead ids in the order of the ids, each once, without absent ones. It
 // returns ErrTooManyItems for any other number of ids.
 func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error) {
@@ -100,7 +104,7 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 		return nil, fmt.Errorf("%w: %d were asked for, 1 to %d are allowed", ErrTooManyItems, len(ids), MaxItemsPerRead)
 	}
 
-	found, err := s.FindMany(ctx, ids)
+	found, err := s.Repository.FindMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +130,6 @@ func (s *Service) Page(ctx context.Context, prefix, after string, limit int) ([]
 	if limit < 1 || limit > MaxPageSize {
 		return nil, false, fmt.Errorf("%w: it must be 1 to %d", ErrInvalidLimit, MaxPageSize)
 	}
-	page, err := s.CountValueRepository.Page(ctx, prefix, after, limit+1)
+	page, err := s.Repository.Page(ctx, prefix, after, limit+1)
 	return page[:min(len(page), limit)], len(page) > limit, err
 }

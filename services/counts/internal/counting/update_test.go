@@ -41,8 +41,8 @@ func TestFingerprints(t *testing.T) {
 		for second, repeat := range requests {
 			replays, conflicts := 0, 0
 			s := &counting.Service{
-				CountValueRepository: countingtest.NewMemory(),
-				Replayed:             func() { replays++ }, Conflict: func() { conflicts++ },
+				Repository: countingtest.NewMemory(),
+				Replayed:   func() { replays++ }, Conflict: func() { conflicts++ },
 			}
 			for _, id := range []counting.ItemID{"a", "b", "a1"} {
 				if _, err := s.Initialize(ctx, counting.Key{}, id, 0); err != nil {

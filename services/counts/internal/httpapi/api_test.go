@@ -24,7 +24,7 @@ func newServer(t testing.TB, repo counting.CountValueRepository) *apptest.API {
 	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
 	return apptest.NewAPI(t, api.OpenAPI, 512<<10, deps, func(e *echo.Echo) {
 		none := func() {}
-		httpapi.Register(e, e, &counting.Service{CountValueRepository: repo, Replayed: none, Conflict: none}, nil)
+		httpapi.Register(e, e, &counting.Service{Repository: repo, Replayed: none, Conflict: none}, nil)
 	})
 }
 

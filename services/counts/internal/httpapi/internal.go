@@ -78,7 +78,7 @@ func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
 	if err != nil {
 		return err
 	}
-	value, err := h.counts.Find(c.Request().Context(), id)
+	value, err := h.counts.Get(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // for the outcome of their charges, and never charges. It returns the number of claims that
 // it has handled, and the errors of the repository. Any number of replicas may call it.
 func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
-	overdue, err := s.Overdue(ctx, s.ReconcileAfter, s.Lease, limit)
+	overdue, err := s.Repository.Overdue(ctx, s.ReconcileAfter, s.Lease, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -33,14 +33,14 @@ func (s *Service) reconcile(ctx context.Context, o Overdue) error {
 	switch {
 	case err == nil:
 		p := newPayment(o.Held, result)
-		_, fresh, err := s.Settle(ctx, o.Held, p)
+		_, fresh, err := s.Repository.Settle(ctx, o.Held, p)
 		if fresh {
 			s.Settled(p.Status)
 		}
 		return err
 	case errors.Is(err, ErrKeyConflict), errors.Is(err, ErrNotCharged) && o.Expired:
-		return s.Drop(ctx, o.Held)
+		return s.Repository.Drop(ctx, o.Held)
 	default:
-		return s.GiveBack(ctx, o.Held)
+		return s.Repository.GiveBack(ctx, o.Held)
 	}
 }

@@ -7,10 +7,9 @@ import (
 )
 
 // Service pays for rides and reads payments. It has no state, so any number of replicas may run. All of its fields are
-// required. Find is the repository's.
+// required.
 type Service struct {
-	Repository
-
+	Repository   Repository
 	Processor    Processor
 	Currencies   Currencies
 	Fingerprints *Fingerprints
@@ -41,7 +40,7 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 		return Answer{}, invalid(FieldKey, holdsNumber)
 	}
 
-	claimed, err := s.Claim(ctx, s.claim(key, r))
+	claimed, err := s.Repository.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.Conflict()
@@ -63,10 +62,10 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	}
 
 	p := newPayment(claimed.Held, result)
-	record, fresh, err := s.Settle(ctx, claimed.Held, p)
+	record, fresh, err := s.Repository.Settle(ctx, claimed.Held, p)
 	switch {
 	case err != nil:
-		_ = s.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
+		_ = s.Repository.GiveBack(ctx, claimed.Held) // so that a repeat need not wait for the claim to run out
 		return Answer{}, err
 	case !fresh:
 		return s.replay(record), nil
@@ -108,11 +107,11 @@ func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error)
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.Conflict()
-		_ = s.Drop(ctx, h)
+		_ = s.Repository.Drop(ctx, h)
 	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
-		_ = s.Drop(ctx, h)
+		_ = s.Repository.Drop(ctx, h)
 	default:
-		_ = s.GiveBack(ctx, h)
+		_ = s.Repository.GiveBack(ctx, h)
 	}
 
 	if expired != nil && errors.Is(err, ErrNotCharged) {
@@ -133,6 +132,11 @@ func newPayment(h Held, result Result) Payment {
 	return p
 }
 
+// Find returns a payment, or ErrNotFound.
+func (s *Service) Find(ctx context.Context, id ID) (Payment, error) {
+	return s.Repository.Find(ctx, id)
+}
+
 // PaymentsOfRide returns up to limit payments of a ride (1 to MaxPageSize), newest first, and the position after the
 // last of them, nil if there are no more. after is such a position, or nil for the first page.
 func (s *Service) PaymentsOfRide(
@@ -142,7 +146,7 @@ func (s *Service) PaymentsOfRide(
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
 
-	page, err := s.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
+	page, err := s.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}
