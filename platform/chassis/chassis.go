@@ -79,7 +79,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 		return err
 	}
 
-	// Whatever fails from here on must stop the exporter.
+	// An error from here on must stop the exporter.
 	c.log = c.telemetry.Logger()
 	registry := c.telemetry.Registry()
 	c.lock = contention.New(registry, c.settings.Lock)

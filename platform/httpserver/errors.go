@@ -11,7 +11,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -72,7 +71,7 @@ func (s *Server) problemOf(err error, method string) *problem.Error {
 	}
 
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		if auth.RightOf(method) == auth.Read {
+		if safeMethod(method) {
 			return problem.NotApplied.New("The request's time ran out. Nothing was changed; try again.", problem.Cause(err))
 		}
 		// A service that knows better has translated err above.
@@ -86,6 +85,11 @@ func (s *Server) problemOf(err error, method string) *problem.Error {
 func internal(err error) *problem.Error {
 	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.",
 		problem.Cause(err))
+}
+
+// safeMethod reports whether the method is safe (RFC 9110, section 9.2.1).
+func safeMethod(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // parameter finds the parameter's name in an error of the code that oapi-codegen generates.

@@ -47,16 +47,16 @@ type Write struct {
 	By int64
 }
 
-// WriteKind says how a count is written. The statement of the store has the same words.
-type WriteKind string
+// WriteKind says how a count is written.
+type WriteKind uint8
 
 // The kinds of writes. AddTo adds By to the stored value. Replace stores Value: the count was set, or the sum of the
 // adds overflows although the value does not.
 const (
-	AddTo   WriteKind = "add"
-	Replace WriteKind = "set"
-	Insert  WriteKind = "insert"
-	Remove  WriteKind = "remove"
+	AddTo WriteKind = iota
+	Replace
+	Insert
+	Remove
 )
 
 // Decide applies requests one after the other. It is pure: the repository locks the counts, reads the state, and writes
@@ -141,8 +141,9 @@ func (t Taken) repeated(k Key) Answer {
 	if t.Fingerprint != k.Fingerprint {
 		return Answer{Refusal: refusedKey}
 	}
-	t.Answer.Replayed = true
-	return t.Answer
+	a := t.Answer
+	a.Replayed = true
+	return a
 }
 
 // apply applies all of one request, or refuses it and changes nothing.
@@ -229,7 +230,7 @@ func (d *decider) writes() []Write {
 	all := make([]Write, 0, len(d.counts))
 	for _, id := range slices.Sorted(maps.Keys(d.counts)) {
 		c := d.counts[id]
-		w := Write{ItemID: id, Kind: AddTo, Value: c.value, By: c.by}
+		w := Write{ItemID: id, Value: c.value, By: c.by}
 		switch {
 		case !c.changed, !c.existed && !c.exists:
 			continue

@@ -22,7 +22,12 @@ var (
 // ProblemOf returns the problem that tells the client about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	if change, ok := errors.AsType[*counting.ChangeError](err); ok {
-		p, member := ProblemOf(change.Err), fieldItemID
+		p := ProblemOf(change.Err)
+		if p == nil {
+			return nil
+		}
+
+		member := fieldItemID
 		if p.Kind() == problem.InvalidField {
 			member = p.Field()
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -48,7 +49,10 @@ func (s *Store) add(ctx context.Context, c counting.Change) (answer counting.Ans
 	}
 
 	value, err := strconv.ParseInt(string(said), 10, 64)
-	return counting.Answer{Values: []int64{value}}, true, err
+	if err != nil {
+		return counting.Answer{}, true, fmt.Errorf("counts: the answer to an add: %w", err)
+	}
+	return counting.Answer{Values: []int64{value}}, true, nil
 }
 
 // addSums are the adds of a group, summed up by count.

@@ -104,7 +104,7 @@ func isHeldUp(a counting.Answer, err error) bool {
 	return err == nil && a.HeldUp || errors.Is(err, groupcommit.ErrSplit) || sqldb.LockTimedOut(err)
 }
 
-// waitsFor returns the key of the request's wait: a count that is locked, or the request's key or first count, when
+// waitsFor returns the key of the request's wait: a count that is locked, or the request's key or smallest id, when
 // another session is taking the key or creating a count.
 func (q request) waitsFor(a counting.Answer) any {
 	switch {

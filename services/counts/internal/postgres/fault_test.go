@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/testkit/apptest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest"
 	"github.com/rowlock/rowlock/platform/testkit/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -75,4 +76,39 @@ func TestLostChanges(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The connection ends while the add still waits for its row: it holds its slot, so that the look-up waits for its end
+// and answers what it has made of the count.
+func TestLostWhileItWaits(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	db, proxy := dbtest.Dial(t, dsn), faultproxy.New(t, dsn)
+	s := openPatient(t, proxy.DSN(dsn))
+	mustCreate(t, s, "a")
+	// The server neither gives up nor notices that its client is gone.
+	apptest.Execute(t, db, `CREATE FUNCTION counts.deaf() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM set_config('lock_timeout', '0', true), set_config('client_connection_check_interval', '0', true);
+			RETURN NULL;
+		END $$`,
+		`CREATE TRIGGER deaf BEFORE UPDATE ON counts.count_values FOR EACH STATEMENT EXECUTE FUNCTION counts.deaf()`)
+	holder := lock(t, db, "a")
+	type result struct {
+		value int64
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		v, err := countingtest.Add(t.Context(), s, "a", 1)
+		results <- result{v, err}
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	proxy.Drop(faultproxy.RST)
+	apptest.WaitForBlocked(t, db, 2) // the lost statement, and the look-up behind it
+	holder.Rollback()
+	if got := <-results; got.value != 1 || got.err != nil {
+		t.Errorf("answered %+v, want 1", got)
+	}
+	wantValue(t, s, "a", 1)
 }

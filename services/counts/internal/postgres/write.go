@@ -112,14 +112,17 @@ func (s *Store) write(
 	ids, kinds := make(pq.StringArray, 0, len(d.Writes)), make(pq.StringArray, 0, len(d.Writes))
 	values := make(pq.Int64Array, 0, len(d.Writes))
 	for _, w := range d.Writes {
-		if w.Kind == counting.Insert {
+		kind, value := "set", w.Value
+		switch w.Kind {
+		case counting.Insert:
 			continue
+		case counting.AddTo:
+			kind, value = "add", w.By
+		case counting.Remove:
+			kind = "remove"
+		case counting.Replace:
 		}
-		value := w.Value
-		if w.Kind == counting.AddTo {
-			value = w.By
-		}
-		ids, kinds, values = append(ids, string(w.ItemID)), append(kinds, string(w.Kind)), append(values, value)
+		ids, kinds, values = append(ids, string(w.ItemID)), append(kinds, kind), append(values, value)
 	}
 	if len(ids) == 0 && len(d.Keys) == 0 {
 		return a.Store(ctx, session, answers)

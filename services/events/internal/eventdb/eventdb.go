@@ -85,7 +85,14 @@ func (s *Store) Count(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// Change runs a statement and returns an error unless it changed exactly want rows.
+// Backlog implements event.Queue.
+func (s *Store) Backlog(ctx context.Context) (b event.Backlog, err error) {
+	err = s.DB.GetContext(ctx, &b, s.queries.Backlog)
+	return b, err
+}
+
+// Change runs a statement and returns an error unless it changed exactly want rows, upon
+// which its transaction is rolled back.
 func Change(ctx context.Context, s groupcommit.Session, want int, query string, args ...any) error {
 	result, err := s.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -96,10 +103,4 @@ func Change(ctx context.Context, s groupcommit.Session, want int, query string, 
 		err = fmt.Errorf("the statement changed %d rows of %d: nothing is stored", got, want)
 	}
 	return err
-}
-
-// Backlog implements event.Queue.
-func (s *Store) Backlog(ctx context.Context) (b event.Backlog, err error) {
-	err = s.DB.GetContext(ctx, &b, s.queries.Backlog)
-	return b, err
 }

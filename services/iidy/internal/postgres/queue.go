@@ -44,10 +44,10 @@ func newQueue(o Options) *queue {
 func permits(n int) *semaphore.Weighted { return semaphore.NewWeighted(int64(max(n, 1))) }
 
 // acquire waits for a permit for so long.
-func acquire(ctx context.Context, of *semaphore.Weighted, within time.Duration) error {
+func acquire(ctx context.Context, from *semaphore.Weighted, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := of.Acquire(ctx, 1); err != nil {
+	if err := from.Acquire(ctx, 1); err != nil {
 		return errors.Join(attempt.ErrBusy, err)
 	}
 	return nil

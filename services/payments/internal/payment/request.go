@@ -43,8 +43,7 @@ const (
 	FieldKey = "Idempotency-Key"
 )
 
-// letters are the upper-case ones.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // NewRequest checks the values; the error is an *InvalidError.
 func NewRequest(rideID, riderID string, amount int64, currency string, card Card) (Request, error) {
@@ -64,7 +63,7 @@ func NewRequest(rideID, riderID string, amount int64, currency string, card Card
 	if amount < 1 || amount > MaxAmount {
 		return Request{}, invalid(fieldAmount, "must be 1 to 1000000000000 minor units")
 	}
-	if len(currency) != 3 || strings.Trim(currency, letters) != "" {
+	if len(currency) != 3 || strings.Trim(currency, upper) != "" {
 		return Request{}, invalid(fieldCurrency, "must be three upper-case letters of ISO 4217")
 	}
 	return Request{Fare: Fare{ride, riderID, amount, Currency(currency)}, Card: card}, nil
@@ -84,7 +83,7 @@ const holdsNumber = "must not hold a card number"
 // checkReference checks the rules of ride_id and rider_id, apart from the request's own
 // card number.
 func checkReference(field, s string) error {
-	const longest, allowed = 64, "abcdefghijklmnopqrstuvwxyz" + letters + "0123456789._:-"
+	const longest, allowed = 64, "abcdefghijklmnopqrstuvwxyz" + upper + "0123456789._:-"
 	switch {
 	case s == "" || len(s) > longest:
 		return invalid(field, "must have 1 to 64 characters")

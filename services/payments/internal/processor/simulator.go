@@ -158,17 +158,28 @@ func (s *Simulator) entryOf(c payment.Charge) entry {
 	card, ride := s.fingerprints.Of(c.Card.Canonical()), s.fingerprints.Of(payment.CanonicalRide(c.RideID, c.RiderID))
 	return entry{
 		Key: c.Key, Amount: c.Amount, Currency: string(c.Currency), Card: card.Sum, Ride: ride.Sum, Version: card.Version,
-		DeclineCode: map[string]string{
-			cardDeclined: "card_declined", insufficientFunds: "insufficient_funds",
-		}[c.Card.Number.Reveal()],
+		DeclineCode: decline(c.Card),
 	}
+}
+
+// decline returns the issuer's reason to decline, "" for a card that is charged.
+func decline(c payment.Card) string {
+	switch c.Number.Reveal() {
+	case cardDeclined:
+		return "card_declined"
+	case insufficientFunds:
+		return "insufficient_funds"
+	}
+	return ""
 }
 
 // pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first or the
 // simulator is closed.
 func (s *Simulator) pause(ctx context.Context) error {
 	latency := s.options.Latency
-	latency += rand.N(max(s.options.LatencyMax-latency, 1)) // nothing unless LatencyMax is longer
+	if s.options.LatencyMax > latency {
+		latency += rand.N(s.options.LatencyMax - latency)
+	}
 	if latency <= 0 {
 		return nil
 	}

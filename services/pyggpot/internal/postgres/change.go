@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lib/pq"
@@ -78,7 +77,10 @@ func (s *Store) sendGroup(
 	if err != nil {
 		return fmt.Errorf("encode the answers: %w", err)
 	}
-	none := "[" + strings.Repeat(",null", len(group))[1:] + "]"
+	none, err := json.Marshal(make([]*pot.Answer, len(group)))
+	if err != nil {
+		return fmt.Errorf("encode the answers: %w", err)
+	}
 
 	var stored struct {
 		Answers []byte  `db:"answers"`
@@ -119,14 +121,18 @@ type writes struct {
 
 // decide decides the changes of a group.
 func (l *lease) decide(group []pot.Change) (w writes) {
-	after, answers := pot.Decide(l.pots, group, pot.NewSource())
+	before := make(map[pot.ID]pot.Pot, len(l.pots))
+	for id, p := range l.pots {
+		before[id] = p.Pot
+	}
+	after, answers := pot.Decide(before, group, pot.NewSource())
 
 	w.ids, w.answers = pq.Int32Array{}, answers // a nil array would be NULL
 	for id, contents := range after {
 		w.ids, w.totals = append(w.ids, int32(id)), append(w.totals, contents.Total())
-		w.versions, w.read = append(w.versions, l.versions[id]), append(w.read, l.contents[id])
+		w.versions, w.read = append(w.versions, l.pots[id].version), append(w.read, l.pots[id].contents)
 		for kind, n := range contents {
-			if n != l.pots[id].Contents[kind] {
+			if n != before[id].Contents[kind] {
 				w.pots, w.kinds = append(w.pots, int32(id)), append(w.kinds, int32(kind))
 				w.counts = append(w.counts, n)
 			}

@@ -19,9 +19,15 @@ import (
 // belongs to the replica, whose next group takes it again if this one could not release it.
 type lease struct {
 	asked time.Time
-	pots  map[pot.ID]pot.Pot
-	// Of each pot: the version of its row, which the lease has written (xmin), and its coins as contentsSQL returned them.
-	versions, contents map[pot.ID]string
+	pots  map[pot.ID]leasedPot
+}
+
+// leasedPot is a pot as it was leased.
+type leasedPot struct {
+	pot.Pot
+
+	version  string // of the row, which the lease has written: its xmin
+	contents string // as contentsSQL has returned them
 }
 
 // take leases the pots of a group, in a separate commit: see groupcommit.Lease.
@@ -110,13 +116,13 @@ func (s *Store) acquire(ctx context.Context, l *lease, ids pq.Int32Array) ([]int
 		return nil, err
 	}
 
-	l.pots, l.versions, l.contents = map[pot.ID]pot.Pot{}, map[pot.ID]string{}, map[pot.ID]string{}
+	l.pots = make(map[pot.ID]leasedPot, len(leased.IDs))
 	for i, id := range leased.IDs {
-		p := pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}
-		if err := json.Unmarshal([]byte(leased.Contents[i]), &p.Contents); err != nil {
+		p := leasedPot{pot.Pot{ID: pot.ID(id), MaxCoins: leased.MaxCoins[i]}, leased.Versions[i], leased.Contents[i]}
+		if err := json.Unmarshal([]byte(p.contents), &p.Contents); err != nil {
 			return nil, fmt.Errorf("the coins of a pot: %w", err)
 		}
-		l.pots[p.ID], l.versions[p.ID], l.contents[p.ID] = p, leased.Versions[i], leased.Contents[i]
+		l.pots[p.ID] = p
 	}
 	s.lock.Conflicts(contention.Held, int64(len(leased.Others)))
 	s.lock.Conflicts(contention.TakenOver, leased.Expired)

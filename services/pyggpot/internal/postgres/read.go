@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -12,25 +13,30 @@ import (
 
 // row holds a pot with its coins, which one statement reads as of one moment and without a lock.
 type row struct {
-	pot.Pot
-
-	Kinds, Counts pq.Int64Array
+	ID            int32         `db:"id"`
+	Name          string        `db:"pot_name"`
+	MaxCoins      int32         `db:"max_coins"`
+	CreateTime    time.Time     `db:"create_time"`
+	Denominations pq.Int64Array `db:"denominations"`
+	Counts        pq.Int64Array `db:"counts"`
 }
 
 // domain returns the row as a pot.
 func (r row) domain() pot.Pot {
-	r.CreateTime, r.Contents = r.CreateTime.UTC(), make(pot.Contents, len(r.Kinds))
-	for i, kind := range r.Kinds {
-		r.Contents[pot.Kind(kind)] = r.Counts[i]
+	p := pot.Pot{
+		ID: pot.ID(r.ID), Name: r.Name, MaxCoins: r.MaxCoins, CreateTime: r.CreateTime.UTC(),
+		Contents: make(pot.Contents, len(r.Denominations)),
 	}
-	return r.Pot
+	for i, kind := range r.Denominations {
+		p.Contents[pot.Kind(kind)] = r.Counts[i]
+	}
+	return p
 }
 
 const (
-	// potColumns are named as the fields of a row.
-	potColumns = `p.id, p.pot_name AS name, p.max_coins AS maxcoins, p.create_time AS createtime, c.kinds, c.counts`
+	potColumns = `p.id, p.pot_name, p.max_coins, p.create_time, c.denominations, c.counts`
 	ofPot      = `CROSS JOIN LATERAL (
-       SELECT coalesce(array_agg(denomination), '{}') AS kinds, coalesce(array_agg(coin_count), '{}') AS counts
+       SELECT coalesce(array_agg(denomination), '{}') AS denominations, coalesce(array_agg(coin_count), '{}') AS counts
          FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0) AS c`
 
 	findSQL       = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.id = $1`
@@ -39,9 +45,9 @@ const (
 	// Every row has the total; a page beyond the last one has a row without a pot, for the total. The comparison with the
 	// total is evaluated before the page is read: behind the last pot OFFSET passes over none.
 	listSQL = `
-SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.name, '') AS name, coalesce(p.maxcoins, 0) AS maxcoins,
-       coalesce(p.createtime, 'epoch') AS createtime,
-       coalesce(p.kinds, '{}') AS kinds, coalesce(p.counts, '{}') AS counts
+SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.pot_name, '') AS pot_name, coalesce(p.max_coins, 0) AS max_coins,
+       coalesce(p.create_time, 'epoch') AS create_time,
+       coalesce(p.denominations, '{}') AS denominations, coalesce(p.counts, '{}') AS counts
   FROM (SELECT count(*) AS total FROM pyggpot.pot) AS t
   LEFT JOIN LATERAL (SELECT ` + potColumns + `
                FROM (SELECT id, pot_name, max_coins, create_time
@@ -77,7 +83,7 @@ func (s *Store) List(ctx context.Context, limit, offset int64) ([]pot.Pot, int64
 	var rows []struct {
 		row
 
-		Total int64
+		Total int64 `db:"total"`
 	}
 	if err := s.db.SelectContext(ctx, &rows, listSQL, limit, offset); err != nil {
 		return nil, 0, err
