@@ -63,7 +63,8 @@ type Attempt struct {
 // WithAttemptHook calls hook for each attempt that a call repeats, for example to log
 // or count it. It does so in the goroutine and with the context of the call, before
 // the pause, which the context may still end. The last attempt is left out: the call
-// returns its error. Several calls may call hook at once.
+// returns its error. Several calls may call hook at once. hook must not be nil; of
+// several hooks the last one counts.
 func WithAttemptHook(hook func(context.Context, Attempt)) Option {
 	return func(s *settings.Settings) {
 		s.AttemptFailed = func(ctx context.Context, request string, number int, err error, pause time.Duration) {

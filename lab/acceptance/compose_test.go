@@ -35,6 +35,7 @@ type composed struct {
 
 type container struct {
 	Image       string
+	PullPolicy  string `yaml:"pull_policy"`
 	Build       struct{ Args map[string]string }
 	Command     []string
 	Environment map[string]string
@@ -106,8 +107,12 @@ func TestComposeRunsTheServices(t *testing.T) {
 		for _, command := range append(s.Commands(), "migrate") {
 			name := nameIn(s, command)
 			c := services[name]
-			got := fmt.Sprintf("%s of %s with %s", c.Image, c.Build.Args, c.Command)
-			want := fmt.Sprintf("%s:devel of map[SERVICE:%s] with [%s]", s.Image, s.Name, command)
+			build := "map[] and never"
+			if command == "migrate" {
+				build = "map[SERVICE:" + s.Name + "] and build"
+			}
+			got := fmt.Sprintf("%s of %s and %s with %s", c.Image, c.Build.Args, c.PullPolicy, c.Command)
+			want := fmt.Sprintf("%s:devel of %s with [%s]", s.Image, build, command)
 			if got != strings.Replace(want, "[serve]", "[]", 1) { // the default
 				t.Errorf("%s runs %s, want %s", name, got, want)
 			}
@@ -283,7 +288,7 @@ func TestComposeUp(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { compose("down --volumes") })
-	compose("up --build --wait")
+	compose("up --wait")
 
 	urls := map[string]string{}
 	for _, s := range targets.All() {

@@ -32,7 +32,9 @@ async function repeat<T>(send: (signal: AbortSignal) => Promise<Answer<T>>): Pro
   }
 }
 
-const counts = createClient<paths>({ baseUrl: process.env.COUNTS_URL });
+const baseUrl = process.env.COUNTS_URL;
+if (!baseUrl) throw new Error("COUNTS_URL is not set");
+const counts = createClient<paths>({ baseUrl });
 
 // One key for each change. Store it with the change if another process may have to repeat it.
 const first = { "Idempotency-Key": randomUUID() };

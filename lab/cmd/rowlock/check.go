@@ -118,7 +118,9 @@ func checkAll(
 			err = errors.Join(err, writeErr)
 			continue
 		}
-		found := checkFound{t.Service, "holds", strings.TrimSpace(strings.TrimPrefix(said.String(), t.Service))}
+		sentence := strings.TrimPrefix(strings.TrimPrefix(said.String(), "FAILED: "), t.Service)
+		sentence = strings.TrimPrefix(sentence, ":")
+		found := checkFound{t.Service, "holds", strings.TrimSpace(sentence)}
 		if failed != nil {
 			report.OK, found.Outcome = false, "fails"
 		}

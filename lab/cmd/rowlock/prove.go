@@ -85,7 +85,8 @@ func (o *proveOptions) schedule() (err error) {
 	parts := prove.Parts(o.faults)
 	length := o.length / time.Duration(max(parts, 1))
 	if length < shortestWindow {
-		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, parts, shortestWindow)}
+		return usageError{fmt.Sprintf("prove: these faults need --for %s or longer; or name fewer --faults",
+			time.Duration(parts)*shortestWindow)}
 	}
 
 	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {

@@ -375,7 +375,7 @@ func (w *counts) check(ctx context.Context, f *findings) {
 	f.histories(countModel())
 	f.answers(api.ErrNotFound, api.ErrKeyConflict)
 	f.addf("sums", differ == 0, "%d counters: %d differ from the database", len(names), differ)
-	f.addf(sameAnswers, len(w.wrong) == 0, "%d keys: answers that they forbid: %v", w.made, w.wrong)
+	f.addf(sameAnswers, len(w.wrong) == 0, "%d keys: answers that they forbid: %s", w.made, listed(w.wrong))
 	f.signs[replays] = w.again
 	w.checkOutcomes(ctx, f)
 }

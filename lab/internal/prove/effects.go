@@ -107,8 +107,8 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 	}
 	quietly := []string{windowNone, windowTerm, windowHostile, windowCitusNone, windowCitusGrow}
 	if slices.Contains(quietly, w.Name) {
-		checks = append(checks, check("unnoticed", r.Unknown == 0 && r.NotApplied == 0, "unknown %d, not applied %d: %v",
-			r.Unknown, r.NotApplied, r.Codes))
+		checks = append(checks, check("unnoticed", r.Unknown == 0 && r.NotApplied == 0, "unknown %d, not applied %d: %s",
+			r.Unknown, r.NotApplied, listed(r.Codes)))
 	}
 	return checks
 }

@@ -194,7 +194,7 @@ func (v *victim) account(ctx context.Context, w Window, f *findings) {
 		f.addf("cross-site", n == 0, "%d changes by pages of other origins", n)
 	}
 	wrong := v.Wrong()
-	f.addf("attackers", len(wrong) == 0, "answers that they should not have got: %v", wrong)
+	f.addf("attackers", len(wrong) == 0, "answers that they should not have got: %s", listed(wrong))
 }
 
 // between returns the operations that were called in that time.

@@ -291,7 +291,11 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	}
 
 	s.clients.check(ctx, &found)
-	found.addf("settled", settled == nil, "%v", settled)
+	ended := "every client has ended"
+	if settled != nil {
+		ended = settled.Error()
+	}
+	found.addf("settled", settled == nil, "%s", ended)
 	result.summarize(found.ops, found.began, w)
 	if w.Loses {
 		found.checks = noticed(found.checks, result.Codes)

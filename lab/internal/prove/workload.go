@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,7 +162,16 @@ func (f *findings) answers(refusals ...rowlock.Code) {
 			codes[op.Code]++
 		}
 	}
-	f.addf("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(f.ops), codes)
+	f.addf("answers", len(codes) == 0, "%d operations, answers without cause: %s", len(f.ops), listed(codes))
+}
+
+// listed writes how often each code was answered.
+func listed(codes map[string]int) string {
+	var all []string
+	for _, code := range slices.Sorted(maps.Keys(codes)) {
+		all = append(all, fmt.Sprint(codes[code], " ", code))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // get reads a row of the service's database.

@@ -74,7 +74,8 @@ const counters = 20
 func (w *counting) prepare(ctx context.Context) error {
 	for range counters {
 		id := "drive-" + rand.Text()
-		if _, err := w.api.Create(ctx, id, 0); err != nil {
+		_, err := retry(ctx, func(ctx context.Context) (counts.Count, error) { return w.api.Create(ctx, id, 0) })
+		if err != nil && !errors.Is(err, counts.ErrExists) { // which a lost answer has made
 			return err
 		}
 		w.ids = append(w.ids, id)

@@ -109,7 +109,7 @@ func (w *listing) prepare(ctx context.Context) error {
 	for i := range tried {
 		w.items = append(w.items, fmt.Sprintf("item-%02d", i))
 	}
-	_, err := w.list.Add(ctx, w.items...)
+	_, err := retry(ctx, func(ctx context.Context) (int64, error) { return w.list.Add(ctx, w.items...) })
 	return err
 }
 

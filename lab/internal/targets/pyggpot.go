@@ -127,7 +127,7 @@ const pots = 10
 
 func (w *saving) prepare(ctx context.Context) error {
 	for range pots {
-		id, err := w.create(ctx, "drive"+rand.Text())
+		id, err := retry(ctx, func(ctx context.Context) (int32, error) { return w.create(ctx, "drive"+rand.Text()) })
 		if err != nil {
 			return err
 		}
