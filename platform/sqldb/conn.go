@@ -79,7 +79,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	full := inner.(driverConn) //nolint:forcetypeassert // both drivers' connections are
+	full := inner.(driverConn) //nolint:errcheck // both drivers' connections are
 	made := &conn{driverConn: full, connector: c, socket: sock, maxWait: c.maxWait}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
@@ -324,7 +324,7 @@ func (c *conn) beginDriver(ctx context.Context, opts driver.TxOptions) (driver.T
 		return c.driverConn.BeginTx(ctx, opts)
 	}
 
-	begun := c.driverConn.(driver.Tx) //nolint:forcetypeassert // lib/pq's connection is
+	begun := c.driverConn.(driver.Tx) //nolint:errcheck // lib/pq's connection is
 	for _, statement := range c.beginSQL {
 		if _, err := c.driverConn.ExecContext(ctx, statement, nil); err != nil {
 			return nil, err
