@@ -95,7 +95,7 @@ type checkFound struct {
 	Name string `json:"name"`
 	// Outcome is "holds" or "fails".
 	Outcome string `json:"outcome"`
-	// Sentence says what was found, as check prints it without --json.
+	// Sentence says what was found, or what failed.
 	Sentence string `json:"sentence"`
 }
 
@@ -109,22 +109,19 @@ func checkAll(
 		line.show(func() string {
 			return fmt.Sprintf("checking %s, %d of %d, %s", t.Service, i+1, len(asked), since(begun))
 		})
-		var said strings.Builder
-		failed := targets.Check(ctx, &said, tel, []targets.Target{t})
-		err = errors.Join(err, failed)
-
-		if !asJSON {
-			_, writeErr := io.WriteString(out, said.String())
-			err = errors.Join(err, writeErr)
-			continue
-		}
-		sentence := strings.TrimPrefix(strings.TrimPrefix(said.String(), "FAILED: "), t.Service)
-		sentence = strings.TrimPrefix(sentence, ":")
-		found := checkFound{t.Service, "holds", strings.TrimSpace(sentence)}
+		sentence, failed := targets.Check(ctx, tel, t)
+		found := checkFound{t.Service, "holds", sentence}
 		if failed != nil {
-			report.OK, found.Outcome = false, "fails"
+			report.OK, found = false, checkFound{t.Service, "fails", failed.Error()}
+			sentence = "FAILED: " + failed.Error()
+			err = errors.Join(err, failed)
 		}
 		report.Checks = append(report.Checks, found)
+
+		if !asJSON {
+			_, writeErr := fmt.Fprintf(out, "%-9s %s\n", t.Service, sentence)
+			err = errors.Join(err, writeErr)
+		}
 	}
 	if asJSON {
 		err = errors.Join(err, json.NewEncoder(out).Encode(report))

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -45,15 +44,7 @@ type rowlock struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and its output is read
 
-	mu  sync.Mutex
-	out strings.Builder
-}
-
-// Write keeps the output of the command.
-func (r *rowlock) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.Write(p)
+	out waittest.Log
 }
 
 // start runs the command. The variables are set over the environment of the test; an empty value removes one.
@@ -72,7 +63,7 @@ func start(t *testing.T, variables map[string]string, args ...string) *rowlock {
 	r := &rowlock{
 		t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, args...), done: make(chan struct{}),
 	}
-	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = local.Variables(env), r, r
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = local.Variables(env), &r.out, &r.out
 	r.cmd.WaitDelay = time.Second // of children that keep the output open
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -92,8 +83,6 @@ func start(t *testing.T, variables map[string]string, args ...string) *rowlock {
 }
 
 func (r *rowlock) output() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return r.out.String()
 }
 

@@ -15,9 +15,9 @@ type progress struct {
 	end      chan struct{}
 	ended    sync.WaitGroup
 
-	mu         sync.Mutex
-	text       func() string
-	unfinished []byte // the line that the command prints at the moment
+	mu      sync.Mutex
+	text    func() string
+	outputs []*above
 }
 
 // withProgress returns p with outputs that keep clear of the line, and the line. Without a terminal it is not shown.
@@ -26,7 +26,8 @@ func (p process) withProgress() (process, *progress) {
 	if l.terminal == nil {
 		l.terminal = io.Discard
 	}
-	p.stdout, p.stderr = &above{l, p.stdout}, &above{l, p.stderr}
+	out, err := &above{progress: l, out: p.stdout}, &above{progress: l, out: p.stderr}
+	p.stdout, p.stderr, l.outputs = out, err, []*above{out, err}
 	l.ended.Go(func() {
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
@@ -57,23 +58,31 @@ const eraseLine = "\r\x1b[K"
 
 // draw writes the line, which the terminal cuts at its width. The caller has the lock.
 func (l *progress) draw() {
-	_, _ = fmt.Fprintf(l.terminal, "%s\x1b[?7l%s  %s\x1b[?7h", eraseLine, l.text(), l.unfinished)
+	_, _ = fmt.Fprintf(l.terminal, "%s\x1b[?7l%s  %s%s\x1b[?7h", eraseLine, l.text(),
+		l.outputs[0].unfinished, l.outputs[1].unfinished)
 }
 
-// stop removes the line.
+// stop removes the line, and prints what is unfinished.
 func (l *progress) stop() {
 	close(l.end)
 	l.ended.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	_, _ = io.WriteString(l.terminal, eraseLine)
+	for _, a := range l.outputs {
+		_, _ = a.out.Write(a.unfinished)
+	}
 }
 
 // above is an output that prints whole lines above the progress.
 type above struct {
 	*progress
 
-	out io.Writer
+	out        io.Writer
+	unfinished []byte // the line that the command prints at the moment
 }
 
+// Write prints the lines that text ends.
 func (a *above) Write(text []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -34,20 +34,22 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// An unfinished line of the command stands in the progress until it is finished.
+// An unfinished line of an output stands in the progress until it is finished, and no other output gets it.
 func TestUnfinishedLine(t *testing.T) {
 	t.Parallel()
-	var out, terminal bytes.Buffer
-	p, line := process{stdout: &out, terminal: &terminal}.withProgress()
+	var out, other, terminal bytes.Buffer
+	p, line := process{stdout: &out, stderr: &other, terminal: &terminal}.withProgress()
 	say(p.stdout, "first")
 	_, _ = p.stdout.Write([]byte("second"))
 	if out.String() != "first\n" || !strings.Contains(terminal.String(), "preparing  second") {
 		t.Errorf("printed %q, and the terminal got %q", out.String(), terminal.String())
 	}
+	say(p.stderr, "a warning")
 	say(p.stdout, " half")
+	_, _ = p.stdout.Write([]byte("third"))
 	line.stop()
-	if out.String() != "first\nsecond half\n" {
-		t.Errorf("printed %q", out.String())
+	if out.String() != "first\nsecond half\nthird" || other.String() != "a warning\n" {
+		t.Errorf("printed %q and %q", out.String(), other.String())
 	}
 }
 
@@ -87,7 +89,8 @@ func TestCheckJSON(t *testing.T) {
 		t.Fatalf("the report is %+v, want one check that fails", report)
 	}
 	one := report.Checks[0]
-	if one.Name != "counts" || one.Outcome != "fails" || !strings.Contains(one.Sentence, "connection refused") {
+	if one.Name != "counts" || one.Outcome != "fails" || !strings.Contains(one.Sentence, "connection refused") ||
+		strings.Contains(one.Sentence, "FAILED") {
 		t.Errorf("the check is %+v, want the failure of counts", one)
 	}
 }

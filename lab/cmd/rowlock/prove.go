@@ -221,7 +221,7 @@ func summarize(report *prove.Report, p process) error {
 		say(p.stdout, "Not part of this proof: %s.", note)
 	}
 	if len(failures) == 0 {
-		say(p.stdout, "Everything that was promised held, in %s. Seed %d.", report.Took.Round(time.Second), report.Seed)
+		say(p.stdout, "Every promise held, in %s. Seed %d.", report.Took.Round(time.Second), report.Seed)
 		return nil
 	}
 	for _, f := range failures {

@@ -2,9 +2,7 @@ package targets
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -16,33 +14,29 @@ import (
 // CheckTimeout bounds the check of one service.
 const CheckTimeout = 60 * time.Second
 
-// Check checks the targets one after the other and writes a line for each to w. It checks all of them even when one
-// fails, and joins the errors. Each request has its own connection, so that a balancer spreads them over all replicas.
-// Each check is a span below that of ctx, if it has one, and the requests carry its trace on; the line names the trace
-// when it is recorded.
-func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
+// Check checks a target and returns what was found, or an error that names the service. Each request has its own
+// connection, so that a balancer spreads them over all replicas. The check is a span below that of ctx, if it has one,
+// and the requests carry its trace on; the trace is named at the end when it is recorded.
+func Check(ctx context.Context, tel *telemetry.Telemetry, t Target) (found string, err error) {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/targets")
 	client := &http.Client{
 		Transport: traced{next: &http.Transport{DisableKeepAlives: true}, tracer: tracer, propagator: tel.Propagator()},
 		Timeout:   answerTimeout,
 	}
-	errs := make([]error, 0, 2*len(targets))
-	for _, t := range targets {
-		ctx, span := tracer.Start(ctx, "check "+t.Service)
-		found, err := checkOne(ctx, client, t)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", t.Service, err)
-			found = "FAILED: " + err.Error()
-			span.SetStatus(codes.Error, "")
-		}
-		span.End()
-		if span.SpanContext().IsSampled() {
-			found += " (trace " + span.SpanContext().TraceID().String() + ")"
-		}
-		_, writeErr := fmt.Fprintf(w, "%-9s %s\n", t.Service, found)
-		errs = append(errs, err, writeErr)
+
+	ctx, span := tracer.Start(ctx, "check "+t.Service)
+	defer span.End()
+	trace := ""
+	if span.SpanContext().IsSampled() {
+		trace = " (trace " + span.SpanContext().TraceID().String() + ")"
 	}
-	return errors.Join(errs...)
+
+	found, err = checkOne(ctx, client, t)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+		return "", fmt.Errorf("%s: %w%s", t.Service, err, trace)
+	}
+	return found + trace, nil
 }
 
 func checkOne(ctx context.Context, client *http.Client, t Target) (string, error) {
